@@ -1,0 +1,86 @@
+"""Read settings from the environment, and report everything that is wrong in one list.
+
+Every variable has its line in `.env.example`; a test compares the two. A value that is missing or malformed does not
+stop at the first: `Environment.check()` raises one `ImproperlyConfigured` that names them all.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+POSTGRES = ("postgres", "postgresql", "psql", "pgsql")
+
+
+class Environment:
+    """The process environment and an optional `.env` file; the process environment wins."""
+
+    def __init__(self, dotenv: Path) -> None:
+        self.env = environ.Env()
+        self.problems: list[str] = []
+        self.names: list[str] = []
+        if dotenv.exists():
+            self.env.read_env(dotenv)
+
+    def check(self) -> None:
+        """Raise ImproperlyConfigured with every problem seen so far; do nothing where there is none."""
+        if self.problems:
+            lines = "".join(f"\n  - {problem}" for problem in self.problems)
+            raise ImproperlyConfigured(f"Rota cannot start with these settings:{lines}\nSee .env.example for each of them.")
+
+    def _read(self, name: str, default: Any, parse: Callable[..., Any], wanted: str, fallback: Any) -> Any:
+        self.names.append(name)
+        raw = self.env.ENVIRON.get(name, "")
+        if raw == "":
+            if default is None:
+                self.problems.append(f"{name} is not set.")
+                return fallback
+            return default
+        try:
+            return parse(name)
+        except (ValueError, ImproperlyConfigured):
+            self.problems.append(f"{name} should be {wanted}.")
+            return fallback
+
+    def text(self, name: str, default: str | None = None) -> str:
+        value: str = self._read(name, default, self.env.str, "a text", "")
+        return value
+
+    def words(self, name: str, default: list[str] | None = None) -> list[str]:
+        """A comma-separated list."""
+        value: list[str] = self._read(name, default, self.env.list, "a comma-separated list", [])
+        return [word.strip() for word in value if word.strip()]
+
+    def flag(self, name: str, default: bool | None = None) -> bool:
+        """True or false, in words; django-environ takes any other word for false, this refuses it."""
+
+        def parse(key: str) -> bool:
+            word = self.env.str(key).lower()
+            if word not in ("true", "false", "1", "0", "yes", "no", "on", "off"):
+                raise ValueError
+            return word in ("true", "1", "yes", "on")
+
+        return bool(self._read(name, default, parse, "true or false", False))
+
+    def number(self, name: str, default: int | None = None, *, least: int, most: int) -> int:
+        """A whole number between `least` and `most`, both included."""
+        value: int = self._read(name, default, self.env.int, "a whole number", least)
+        if not least <= value <= most:
+            self.problems.append(f"{name} is {value}; it should be from {least} to {most}.")
+        return value
+
+    def postgres(self, name: str) -> dict[str, Any]:
+        """A Postgres URL as Django's DATABASES entry."""
+        url = self.text(name)
+        scheme = urlsplit(url).scheme if url else POSTGRES[0]
+        if scheme not in POSTGRES:
+            self.problems.append(
+                f"{name} names a {scheme or 'scheme-less'} database. Rota needs PostgreSQL 15 or newer: its turns are a "
+                "server-side function under an advisory lock and its claims use FOR UPDATE SKIP LOCKED, which no other "
+                "database offers in this form."
+            )
+            return {}
+        return dict(self.env.db_url_config(url)) if url else {}

@@ -1,0 +1,169 @@
+"""Every setting of Rota, each from the environment. `.env.example` says what each of them does."""
+
+import sys
+from pathlib import Path
+
+from config.environment import Environment
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = Environment(BASE_DIR / ".env")
+
+DEBUG = env.flag("DEBUG", False)
+SECRET_KEY = env.text("SECRET_KEY")
+ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS", [])
+HTTPS_ONLY = env.flag("HTTPS_ONLY", False)
+
+# The turn (routing/sql/take_turns.sql): how long a caller waits for a team's turnstile, and how many turns a holder takes.
+TURN_WAIT_MS = env.number("TURN_WAIT_MS", 100, least=1, most=10_000)
+TURN_MOST = env.number("TURN_MOST", 100, least=1, most=10_000)
+SWEEP_MOST = env.number("SWEEP_MOST", 1_000, least=1, most=100_000)
+
+INBOUND_MAX_BYTES = env.number("INBOUND_MAX_BYTES", 256 * 1024, least=1_024, most=16 * 1024 * 1024)
+
+# The CRM. CRM_URL is the My Domain address of the org; plain http is taken for this machine's own sandbox org only.
+CRM_URL = env.text("CRM_URL", "")
+CRM_CLIENT_ID = env.text("CRM_CLIENT_ID", "")
+CRM_CLIENT_SECRET = env.text("CRM_CLIENT_SECRET", "")
+CRM_API_VERSION = env.text("CRM_API_VERSION", "59.0")
+CRM_EXTERNAL_ID_FIELD = env.text("CRM_EXTERNAL_ID_FIELD", "Rota_Id__c")
+CRM_TIMEOUT_S = env.number("CRM_TIMEOUT_S", 20, least=1, most=600)
+CRM_LEASE_S = env.number("CRM_LEASE_S", 60, least=2, most=3_600)
+CRM_BACKOFF_FIRST_MS = env.number("CRM_BACKOFF_FIRST_MS", 1_000, least=10, most=600_000)
+CRM_BACKOFF_CAP_MS = env.number("CRM_BACKOFF_CAP_MS", 300_000, least=10, most=3_600_000)
+CRM_ATTEMPTS_MOST = env.number("CRM_ATTEMPTS_MOST", 8, least=1, most=50)
+
+LOG_LEVEL = env.text("LOG_LEVEL", "INFO").upper()
+
+INSTALLED_APPS = [
+    "config.apps.RotaConfig",  # before the admin, so that its templates win
+    "config.apps.RotaAdminConfig",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "django_q",
+    "crmsync",
+    "routing",
+    "outreach",
+]
+
+MIDDLEWARE = [
+    "config.middleware.RequestIdMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "config.middleware.ContentSecurityPolicyMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+if DEBUG and "pytest" not in sys.modules:
+    INSTALLED_APPS.append("debug_toolbar")
+    MIDDLEWARE.insert(1, "debug_toolbar.middleware.DebugToolbarMiddleware")
+    INTERNAL_IPS = ["127.0.0.1", "::1"]
+
+ROOT_URLCONF = "config.urls"
+WSGI_APPLICATION = "config.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+# Timeouts hold for every connection. lock_timeout is also how long a duplicate delivery waits for the first (design: 2 s).
+DATABASES = {"default": env.postgres("DATABASE_URL")}
+DB_LOCK_TIMEOUT_MS = env.number("DB_LOCK_TIMEOUT_MS", 2_000, least=1, most=60_000)
+DB_STATEMENT_TIMEOUT_MS = env.number("DB_STATEMENT_TIMEOUT_MS", 30_000, least=100, most=600_000)
+DB_IDLE_TIMEOUT_MS = env.number("DB_IDLE_TIMEOUT_MS", 30_000, least=100, most=600_000)
+if DATABASES["default"]:
+    DATABASES["default"] |= {
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+        "DISABLE_SERVER_SIDE_CURSORS": True,
+        "ATOMIC_REQUESTS": False,
+        "OPTIONS": {
+            **DATABASES["default"].get("OPTIONS", {}),
+            "application_name": "rota",
+            "connect_timeout": 5,
+            "options": f"-c lock_timeout={DB_LOCK_TIMEOUT_MS} -c statement_timeout={DB_STATEMENT_TIMEOUT_MS} "
+            f"-c idle_in_transaction_session_timeout={DB_IDLE_TIMEOUT_MS} -c timezone=UTC",
+        },
+    }
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# django-q2 is a clock and a pair of hands. `retry` starts at prefetch, so it must exceed
+# (ceil((queue_limit + bulk) / workers) + 1) * timeout + 5; config/checks.py holds every queue to that.
+Q_WORKERS = env.number("Q_WORKERS", 2, least=1, most=32)
+Q_CLUSTER = {
+    "name": "default",
+    "orm": "default",
+    "poll": 0.05,
+    "workers": Q_WORKERS,
+    "queue_limit": Q_WORKERS,
+    "bulk": 1,
+    "timeout": 50,
+    "retry": 240,
+    "ack_failures": True,
+    "max_attempts": 1,
+    "catch_up": False,
+    "save_limit": -1,
+    "recycle": 500,
+    "guard_cycle": 0.5,
+    "label": "Task queue",
+    "ALT_CLUSTERS": {
+        "crm": {"workers": Q_WORKERS, "queue_limit": Q_WORKERS, "timeout": 50, "retry": 240, "scheduler": False},
+    },
+}
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+LOGIN_URL = "admin:login"
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_I18N = True
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / "var" / "static"
+STATICFILES_DIRS = [BASE_DIR / "templates" / "static"]
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS_ONLY
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS_ONLY else 0
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS_ONLY else None
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
+SECURE_REFERRER_POLICY = "same-origin"
+SESSION_COOKIE_SAMESITE = "Lax"
+X_FRAME_OPTIONS = "DENY"
+DATA_UPLOAD_MAX_MEMORY_SIZE = INBOUND_MAX_BYTES
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": "WARNING"},
+    "loggers": {
+        name: {"level": LOG_LEVEL} for name in ("config", "routing", "outreach", "crmsync", "django.server")
+    },
+}
+
+env.check()

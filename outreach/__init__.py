@@ -1,0 +1,1 @@
+"""Campaign mail: nobody is mailed twice."""
