@@ -24,9 +24,9 @@ def connections_outlive_a_poll(app_configs: Sequence[Any] | None, **kwargs: Any)
     database = settings.DATABASES["default"]
     found: list[CheckMessage] = []
     if not database.get("CONN_MAX_AGE"):
-        found.append(Error("CONN_MAX_AGE must be above 0, or every task poll opens a new connection.", id="rota.E002"))
+        found.append(Error("CONN_MAX_AGE must be above 0, or every poll opens a new connection.", id="rota.E002"))
     if NEVER_IN_QCLUSTER in database.get("OPTIONS", {}):
-        found.append(Error("A psycopg pool breaks in qcluster: its sockets are shared by forked workers.", id="rota.E003"))
+        found.append(Error("A psycopg pool breaks in qcluster: forked workers share its sockets.", id="rota.E003"))
     return found
 
 
@@ -42,7 +42,7 @@ def queues_cannot_run_a_task_twice_by_impatience(
         rounds = math.ceil((queue["queue_limit"] + queue["bulk"]) / queue["workers"]) + 1
         least = rounds * queue["timeout"] + 5
         if queue["retry"] < least:
-            found.append(Error(f"Queue {name}: retry is {queue['retry']}, it must be at least {least}.", id="rota.E004"))
+            found.append(Error(f"Queue {name}: retry is {queue['retry']}, needed are {least}.", id="rota.E004"))
         wanted = {"ack_failures": True, "max_attempts": 1, "catch_up": False, "save_limit": -1}
         wrong = [key for key, value in wanted.items() if queue[key] != value]
         if wrong:

@@ -29,7 +29,7 @@ class Environment:
         """Raise ImproperlyConfigured with every problem seen so far; do nothing where there is none."""
         if self.problems:
             lines = "".join(f"\n  - {problem}" for problem in self.problems)
-            raise ImproperlyConfigured(f"Rota cannot start with these settings:{lines}\nSee .env.example for each of them.")
+            raise ImproperlyConfigured(f"Rota cannot start with these settings:{lines}\nSee .env.example.")
 
     def _read(self, name: str, default: Any, parse: Callable[..., Any], wanted: str, fallback: Any) -> Any:
         self.names.append(name)
@@ -78,7 +78,7 @@ class Environment:
         scheme = urlsplit(url).scheme if url else POSTGRES[0]
         if scheme not in POSTGRES:
             self.problems.append(
-                f"{name} names a {scheme or 'scheme-less'} database. Rota needs PostgreSQL 15 or newer: its turns are a "
+                f"{name} names a {scheme or 'scheme-less'} database. Rota needs PostgreSQL 15 or newer: turns are a "
                 "server-side function under an advisory lock and its claims use FOR UPDATE SKIP LOCKED, which no other "
                 "database offers in this form."
             )

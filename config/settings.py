@@ -14,7 +14,7 @@ ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS", [])
 HTTPS_ONLY = env.flag("HTTPS_ONLY", False)
 
-# The turn (routing/sql/take_turns.sql): how long a caller waits for a team's turnstile, and how many turns a holder takes.
+# The turn (routing/sql/take_turns.sql): how long a caller waits for a team's turnstile; how many turns a holder takes.
 TURN_WAIT_MS = env.number("TURN_WAIT_MS", 100, least=1, most=10_000)
 TURN_MOST = env.number("TURN_MOST", 100, least=1, most=10_000)
 SWEEP_MOST = env.number("SWEEP_MOST", 1_000, least=1, most=100_000)
@@ -85,7 +85,7 @@ TEMPLATES = [
     }
 ]
 
-# Timeouts hold for every connection. lock_timeout is also how long a duplicate delivery waits for the first (design: 2 s).
+# Timeouts hold for every connection. lock_timeout is also how long a duplicate delivery waits for the first: 2 s.
 DATABASES = {"default": env.postgres("DATABASE_URL")}
 DB_LOCK_TIMEOUT_MS = env.number("DB_LOCK_TIMEOUT_MS", 2_000, least=1, most=60_000)
 DB_STATEMENT_TIMEOUT_MS = env.number("DB_STATEMENT_TIMEOUT_MS", 30_000, least=100, most=600_000)
@@ -161,9 +161,7 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": "WARNING"},
-    "loggers": {
-        name: {"level": LOG_LEVEL} for name in ("config", "routing", "outreach", "crmsync", "django.server")
-    },
+    "loggers": {name: {"level": LOG_LEVEL} for name in ("config", "routing", "outreach", "crmsync", "django.server")},
 }
 
 env.check()

@@ -1,0 +1,28 @@
+"""What can go wrong while a lead is taken in or given out; each docstring is the message people read."""
+
+
+class RoutingError(Exception):
+    """Routing could not do what was asked."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (self.__doc__ or "").strip())
+
+
+class Busy(RoutingError):
+    """Another delivery of this event, or of this address, is still being taken in. Send it again in a moment."""
+
+
+class EventConflict(RoutingError):
+    """This event id was delivered before with another body. Both bodies are kept; send a new event id for new data."""
+
+
+class InvalidLead(RoutingError):
+    """The lead cannot be taken in: see the fields named."""
+
+    def __init__(self, problems: list[dict[str, str]]) -> None:
+        super().__init__()
+        self.problems = problems
+
+
+class TurnFault(RoutingError):
+    """The turns of this team failed three times; its leads stay waiting and the sweep takes them singly."""

@@ -1,0 +1,25 @@
+"""The tables of routing. A promise stands in each as a constraint whose name says it."""
+
+from routing.models.assignment import Assignment, Roster
+from routing.models.lead import Account, AccountDomain, Lead, LeadAddress
+from routing.models.source import Delivery, InboundEvent, InboundSource
+from routing.models.team import Membership, Rep, RepCount, Shift, Team, TeamPart, Turnstile
+
+__all__ = [
+    "Account",
+    "AccountDomain",
+    "Assignment",
+    "Delivery",
+    "InboundEvent",
+    "InboundSource",
+    "Lead",
+    "LeadAddress",
+    "Membership",
+    "Rep",
+    "RepCount",
+    "Roster",
+    "Shift",
+    "Team",
+    "TeamPart",
+    "Turnstile",
+]

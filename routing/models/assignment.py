@@ -1,0 +1,74 @@
+"""Who got which lead, in which turn, and out of whom: facts that are ended, never deleted."""
+
+from typing import Any
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from routing.models.lead import Lead
+from routing.models.team import SCALE, Membership, Team
+
+
+class Roster(models.Model):
+    """An immutable set of candidates, written only when they change, so that a thousand turns share one row.
+
+    `candidates` maps membership ids to their weights; `skipped` maps the other members' ids to the reason.
+    """
+
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="rosters")
+    digest = models.CharField(max_length=32)
+    candidates: Any = models.JSONField()
+    skipped: Any = models.JSONField()
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["team", "digest"], name="roster_once")]
+
+    def __str__(self) -> str:
+        return f"{len(self.candidates)} candidates"
+
+
+class Assignment(models.Model):
+    """A lead given to a member in a numbered turn. Ended with a reason when the lead moves on."""
+
+    class EndReason(models.TextChoices):
+        CLOSED = "closed", "The lead was closed"
+        REASSIGNED = "reassigned", "Given to somebody else"
+
+    lead = models.ForeignKey(Lead, on_delete=models.PROTECT, related_name="assignments")
+    membership = models.ForeignKey(Membership, on_delete=models.PROTECT, related_name="assignments")
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="assignments")
+    turn = models.BigIntegerField()
+    roster = models.ForeignKey(Roster, on_delete=models.PROTECT, related_name="assignments")
+    preferred = models.BooleanField(db_default=False, help_text="Taken by the preferred member: moved nobody's lag.")
+    lag_before = models.BigIntegerField()
+    lag_after = models.BigIntegerField()
+    assigned_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+    end_reason = models.CharField(max_length=10, choices=EndReason, blank=True, default="", db_default="")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["lead"], condition=Q(ended_at=None), name="assignment_one_current_per_lead"
+            ),
+            models.UniqueConstraint(fields=["team", "turn"], name="assignment_turn_once_per_team"),
+            models.CheckConstraint(
+                condition=Q(ended_at=None, end_reason="") | (Q(ended_at__isnull=False) & ~Q(end_reason="")),
+                name="assignment_end_reason_iff_ended",
+            ),
+            models.CheckConstraint(condition=Q(turn__gte=1), name="assignment_turn_from_1"),
+        ]
+        indexes = [
+            # setting a cap counts a rep's assignments since a date; the admin's list of a rep, newest first
+            models.Index(fields=["membership", "-assigned_at"], name="assignment_by_member"),
+        ]
+
+    def __str__(self) -> str:
+        return f"turn {self.turn} of {self.team}"
+
+    @property
+    def leads_behind_before(self) -> float:
+        """Leads the member was behind its share when the turn began; negative: ahead."""
+        return self.lag_before / SCALE

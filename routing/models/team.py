@@ -1,0 +1,188 @@
+"""Teams, the reps in them, when they work and how many leads they may hold.
+
+Teams, reps and memberships are retired, never deleted: an assignment made years ago still names them. Whatever a turn
+reads of them is written by routing.members only, which takes the turnstiles of the teams concerned first.
+"""
+
+from zoneinfo import available_timezones
+
+from django.contrib.postgres.fields import ArrayField, DateTimeRangeField
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Lower, Now
+
+SCALE = 10**12
+"""One lead in units of lag (DESIGN section 5): exact integers, so that lags always add up."""
+
+
+def validate_zone(name: str) -> None:
+    """Raise ValidationError unless `name` is a time zone of the IANA database, such as Europe/Paris."""
+    if name not in available_timezones():
+        raise ValidationError(f"{name} is not a time zone name. Use one such as Europe/Paris or America/Chicago.")
+
+
+class Team(models.Model):
+    """Reps who take the leads of one kind in turn."""
+
+    class OutsideHours(models.TextChoices):
+        """What happens to a lead while nobody of the team is inside a shift."""
+
+        WAIT = "wait", "Wait until somebody works"
+        IGNORE = "ignore", "Ignore hours: every member may take leads at any time"
+
+    name = models.CharField(max_length=100)
+    outside_hours = models.CharField(
+        max_length=10, choices=OutsideHours, default=OutsideHours.WAIT, db_default=OutsideHours.WAIT
+    )
+    retired_at = models.DateTimeField(null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(Lower("name"), name="team_name_once"),
+            models.CheckConstraint(condition=~Q(name=""), name="team_has_a_name"),
+            models.CheckConstraint(
+                condition=Q(outside_hours__in=["wait", "ignore"]), name="team_outside_hours_is_wait_or_ignore"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Turnstile(models.Model):
+    """The number of a team's latest turn. The turnstile itself is an advisory lock; this row is never waited on."""
+
+    team = models.OneToOneField(Team, on_delete=models.PROTECT, primary_key=True)
+    turn = models.BigIntegerField(db_default=0)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(turn__gte=0), name="turnstile_turn_never_negative")]
+
+    def __str__(self) -> str:
+        return f"turn {self.turn}"
+
+
+class Rep(models.Model):
+    """A person who takes leads. Caps hold over all teams together, by the rep's own local date."""
+
+    name = models.CharField(max_length=200)
+    email = models.EmailField(max_length=254)
+    zone = models.CharField("time zone", max_length=64, default="UTC", db_default="UTC", validators=[validate_zone])
+    crm_user_id = models.CharField(
+        "CRM user id", max_length=18, blank=True, default="", db_default="", help_text="Salesforce user id, 005..."
+    )
+    day_cap = models.PositiveIntegerField(null=True, blank=True, help_text="Leads a day at most; empty: no limit.")
+    week_cap = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Leads a week (Monday to Sunday) at most; empty: no limit."
+    )
+    open_cap = models.PositiveIntegerField(
+        "open leads cap", null=True, blank=True, help_text="Open leads at the same time at most; empty: no limit."
+    )
+    retired_at = models.DateTimeField(null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(Lower("email"), name="rep_email_once"),
+            models.CheckConstraint(condition=~Q(name=""), name="rep_has_a_name"),
+            models.CheckConstraint(
+                condition=Q(crm_user_id="") | Q(crm_user_id__regex=r"^005[A-Za-z0-9]{12}([A-Za-z0-9]{3})?$"),
+                name="rep_crm_user_id_is_a_salesforce_user",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Membership(models.Model):
+    """A rep's place in a team: the weight of their share, and how far they are from it.
+
+    `lag` is leads due minus leads received, in units of SCALE. It moves at every turn and freezes in absence.
+    """
+
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="memberships")
+    rep = models.ForeignKey(Rep, on_delete=models.PROTECT, related_name="memberships")
+    weight = models.PositiveSmallIntegerField(
+        default=1, db_default=1, validators=[MinValueValidator(1), MaxValueValidator(100)], help_text="From 1 to 100."
+    )
+    active = models.BooleanField(default=True, db_default=True)
+    lag = models.BigIntegerField(db_default=0, editable=False)
+    last_turn = models.BigIntegerField(db_default=0, editable=False)
+    joined_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["team", "rep"], name="membership_once_per_team_and_rep"),
+            models.CheckConstraint(condition=Q(weight__range=(1, 100)), name="membership_weight_from_1_to_100"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.rep} in {self.team}"
+
+
+class TeamPart(models.Model):
+    """An immutable set of a team's memberships: those who may take a certain lead. No part means the whole team.
+
+    Waiting leads are found by part, so that a long row of leads for somebody absent is never read by those present.
+    """
+
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="parts")
+    members = ArrayField(models.BigIntegerField(), help_text="Membership ids, ascending.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["team", "members"], name="team_part_once"),
+            models.CheckConstraint(condition=Q(members__len__gte=1), name="team_part_has_a_member"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{len(self.members)} of {self.team}"
+
+
+class Shift(models.Model):
+    """A time range in which a rep works. A turn asks only whether one of them contains the moment."""
+
+    rep = models.ForeignKey(Rep, on_delete=models.PROTECT, related_name="shifts")
+    during = DateTimeRangeField(help_text="From (included) to (not included).")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(during__isempty=False), name="shift_during_is_not_empty"),
+            models.CheckConstraint(
+                condition=Q(during__lower_inf=False, during__upper_inf=False), name="shift_during_begins_and_ends"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.rep}: {self.during}"
+
+
+class RepCount(models.Model):
+    """How many leads a capped rep has had in a period; kept for reps with a cap of that kind only.
+
+    `since` is the rep's local date: the day itself, the Monday of the week, or 0001-01-01 for open leads.
+    """
+
+    class Kind(models.TextChoices):
+        DAY = "day", "Leads of a day"
+        WEEK = "week", "Leads of a week"
+        OPEN = "open", "Open leads"
+
+    rep = models.ForeignKey(Rep, on_delete=models.PROTECT, related_name="counts")
+    kind = models.CharField(max_length=4, choices=Kind)
+    since = models.DateField()
+    count = models.IntegerField(db_default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(F("rep"), F("kind"), F("since"), name="rep_count_once_per_period"),
+            models.CheckConstraint(condition=Q(count__gte=0), name="rep_count_never_negative"),
+            models.CheckConstraint(condition=Q(kind__in=["day", "week", "open"]), name="rep_count_kind_is_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.rep} {self.kind} {self.since}: {self.count}"
