@@ -1,0 +1,143 @@
+"""Enter leads by their addresses, one open lead to an address, and close them again."""
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+from django.db.models import F
+from django.db.models.functions import Now
+
+from routing.errors import Busy
+from routing.models import Assignment, Lead, LeadAddress, RepCount
+from routing.normalise import CleanLead
+
+
+@dataclass(frozen=True)
+class Entered:
+    """A lead as it stands after an event: `new`, or known and merely touched. `rep_name` is None while nobody has
+    it.
+    """
+
+    new: bool
+    lead: int
+    uid: uuid.UUID
+    rep_id: int | None = None
+    rep_name: str | None = None
+
+
+def enter(*, lead: CleanLead, event: int, team_id: int, why: dict[str, Any]) -> Entered:
+    """Enter a lead as waiting, or recognise the open lead that has one of its addresses. Call inside a transaction.
+
+    The partial unique index on open addresses proves that a known address never makes a second open lead. Its cost: a
+    request with the same address waits for the first one's commit, up to lock_timeout. Addresses are taken in order,
+    so two requests with the same two never wait for each other. Raises Busy when the known lead is closed and opened
+    again all the time.
+    """
+    values = {
+        "kinds": [address.kind for address in lead.addresses],
+        "values": [address.value for address in lead.addresses],
+        "event": event,
+        "team": team_id,
+        "email": lead.email,
+        "phone": lead.phone,
+        "first_name": lead.first_name,
+        "last_name": lead.last_name,
+        "company": lead.company,
+        "country": lead.country,
+        "fields": json.dumps(lead.fields),
+        "domain": lead.domain,
+        "why": json.dumps(why),
+    }
+    with connection.cursor() as cursor:
+        for _ in range(3):
+            cursor.execute(INSERT_LEAD, values)
+            new_id, uid = cursor.fetchone()
+            if uid is not None:
+                return Entered(True, new_id, uid)
+            cursor.execute(TOUCH_LEAD, {**values, "unused": new_id})
+            row = cursor.fetchone()
+            if row:
+                return Entered(False, *row)
+    raise Busy
+
+
+def as_it_stands(*, lead_id: int) -> Entered:
+    """The lead and the rep who has it now."""
+    with connection.cursor() as cursor:
+        cursor.execute(HOLDER.format("lead.id = %s"), [lead_id])
+        return Entered(False, *cursor.fetchone())
+
+
+def close(*, lead_ids: Sequence[int]) -> int:
+    """Close those of the leads that are open and return how many: their assignments end, their addresses are free
+    again.
+
+    Call inside a transaction. Locks addresses, leads and counters in the order of DESIGN section 5.
+    """
+    addresses = LeadAddress.objects.filter(lead_id__in=lead_ids, open=True).order_by("kind", "value")
+    address_ids = list(addresses.select_for_update(no_key=True).values_list("pk", flat=True))
+    open_leads = Lead.objects.filter(pk__in=lead_ids, status__in=Lead.OPEN).order_by("pk")
+    ids = list(open_leads.select_for_update(no_key=True).values_list("pk", flat=True))
+    LeadAddress.objects.filter(pk__in=address_ids, lead_id__in=ids).update(open=False)
+    current = Assignment.objects.filter(lead_id__in=ids, ended_at=None)
+    reps = list(current.order_by("membership__rep_id").values_list("membership__rep_id", flat=True))
+    current.update(ended_at=Now(), end_reason=Assignment.EndReason.CLOSED)
+    for rep_id in sorted(set(reps)):
+        counted = RepCount.objects.filter(rep_id=rep_id, kind=RepCount.Kind.OPEN, count__gte=reps.count(rep_id))
+        counted.update(count=F("count") - reps.count(rep_id))
+    return Lead.objects.filter(pk__in=ids).update(status=Lead.Status.CLOSED, closed_at=Now(), set_aside_because="")
+
+
+INSERT_LEAD = """
+    WITH new AS (SELECT nextval(pg_get_serial_sequence('routing_lead', 'id')) AS id),
+    held AS (
+        INSERT INTO routing_leadaddress (lead_id, kind, value)
+             SELECT new.id, address.kind, address.value
+               FROM new, unnest(%(kinds)s::text[], %(values)s::text[]) AS address(kind, value)
+              ORDER BY address.kind, address.value
+        ON CONFLICT (kind, value) WHERE open DO NOTHING RETURNING lead_id),
+    made AS (
+        INSERT INTO routing_lead (id, team_id, account_id, email, phone, first_name, last_name, company, country,
+                                  fields, why, previous_id)
+             SELECT new.id, %(team)s,
+                    (SELECT account_id FROM routing_accountdomain WHERE domain = %(domain)s),
+                    %(email)s, %(phone)s, %(first_name)s, %(last_name)s, %(company)s, %(country)s, %(fields)s, %(why)s,
+                    (SELECT max(earlier.lead_id) FROM routing_leadaddress earlier
+                       JOIN unnest(%(kinds)s::text[], %(values)s::text[]) AS address(kind, value) USING (kind, value)
+                      WHERE NOT earlier.open)
+               FROM new
+              WHERE (SELECT count(*) FROM held) = cardinality(%(kinds)s::text[])
+        RETURNING id, uid),
+    told AS (
+        UPDATE routing_inboundevent SET lead_id = made.id, outcome = 'created' FROM made
+         WHERE routing_inboundevent.id = %(event)s)
+    SELECT new.id, made.uid FROM new LEFT JOIN made ON made.id = new.id
+"""
+
+HOLDER = """
+    SELECT lead.id, lead.uid, rep.id, rep.name
+      FROM routing_lead lead
+      LEFT JOIN routing_assignment assignment ON assignment.lead_id = lead.id AND assignment.ended_at IS NULL
+      LEFT JOIN routing_membership membership ON membership.id = assignment.membership_id
+      LEFT JOIN routing_rep rep ON rep.id = membership.rep_id
+     WHERE {}
+"""
+
+# The open lead of one of the addresses, e-mail before phone; the other addresses, inserted a moment ago, become its
+# own.
+TOUCH_LEAD = f"""
+    WITH known AS (
+        SELECT held.lead_id AS id FROM routing_leadaddress held
+          JOIN unnest(%(kinds)s::text[], %(values)s::text[]) AS address(kind, value) USING (kind, value)
+         WHERE held.open AND held.lead_id <> %(unused)s
+         ORDER BY held.kind, held.value LIMIT 1),
+    moved AS (
+        UPDATE routing_leadaddress SET lead_id = known.id FROM known WHERE lead_id = %(unused)s),
+    told AS (
+        UPDATE routing_inboundevent SET lead_id = known.id, outcome = 'touched' FROM known
+         WHERE routing_inboundevent.id = %(event)s)
+    {HOLDER.format("lead.id = (SELECT id FROM known)")}
+"""

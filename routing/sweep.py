@@ -1,0 +1,78 @@
+"""Give out what is still waiting: after a busy turnstile, when hours start, when a cap frees, after a crash.
+
+Runs every minute and is asked for at once where leads were left. Each call does a bounded amount and says what it did.
+"""
+
+import time
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db import transaction
+
+from crmsync.nudge import ask, nudge
+from routing.errors import TurnFault
+from routing.models import Lead, Team
+from routing.turns import take_singly, take_turns, take_turns_of
+
+BUDGET_S = 20
+"""How long one sweep goes on before it asks for the next; below q2's task timeout."""
+
+
+@dataclass
+class Swept:
+    """Turns taken, teams whose turnstile was busy, and leads set aside because their turn fails."""
+
+    taken: int = 0
+    busy: int = 0
+    set_aside: int = 0
+
+
+def sweep_teams() -> Swept:
+    """Sweep every team that has waiting leads."""
+    swept = Swept()
+    for team_id in Team.objects.filter(retired_at=None).order_by("pk").values_list("pk", flat=True):
+        if Lead.objects.waiting().filter(team_id=team_id).exists():
+            one = sweep_team(team_id=team_id)
+            swept = Swept(swept.taken + one.taken, swept.busy + one.busy, swept.set_aside + one.set_aside)
+    return swept
+
+
+def sweep_team(*, team_id: int) -> Swept:
+    """Take a team's turns until nothing is left that somebody present may take, or the budget is spent."""
+    swept = Swept()
+    until = time.monotonic() + BUDGET_S
+    more = True
+    while more and time.monotonic() < until:
+        try:
+            turn = take_turns(team_id=team_id, most=settings.SWEEP_MOST, wait_ms=1_000)
+        except TurnFault:
+            before = Lead.objects.filter(team_id=team_id, status=Lead.Status.SET_ASIDE).count()
+            swept.taken += take_singly(team_id=team_id, most=settings.SWEEP_MOST)
+            swept.set_aside += Lead.objects.filter(team_id=team_id, status=Lead.Status.SET_ASIDE).count() - before
+            break
+        swept.taken += turn.taken
+        if turn.taken:
+            nudge("crm")
+        more = turn.more
+        if turn.outcome == "busy":
+            swept.busy += 1
+            break
+    if more:
+        ask("routing.tasks.sweep_team", team_id)
+    return swept
+
+
+def assign_asked_for(*, team_id: int, lead_ids: list[int]) -> tuple[int, int]:
+    """Give out these waiting leads of a team now, before older ones, as a person asked. Return (taken, left waiting).
+
+    Claims the leads first: skip_locked, for whoever else holds one of them settles it. Where the turnstile is busy
+    they all stay waiting.
+    """
+    with transaction.atomic(durable=True):
+        wanted = Lead.objects.waiting().filter(team_id=team_id, pk__in=lead_ids).order_by("pk")
+        ids = list(wanted.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
+        turn = take_turns_of(team_id=team_id, lead_ids=ids) if ids else None
+    taken = turn.taken if turn else 0
+    if taken:
+        nudge("crm")
+    return taken, len(lead_ids) - taken

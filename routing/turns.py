@@ -1,0 +1,117 @@
+"""Give waiting leads to reps: the Python side of the one SQL function that does it.
+
+`take_turns` is called in autocommit, so that the team's turnstile is held on the server only. A fault there cannot
+lose a lead: it was committed as waiting before, and whoever takes the next turns, or the sweep, takes it too.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import psycopg.errors
+from django.conf import settings
+from django.db import DatabaseError, connection, transaction
+from django.db.transaction import TransactionManagementError
+
+from routing.errors import TurnFault
+from routing.models import Lead
+
+logger = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+TRIES = 3
+"""How often a deadlock or foreign key fault is tried again before the batch is taken singly (DESIGN section 5)."""
+FAULTS = (psycopg.errors.DeadlockDetected, psycopg.errors.ForeignKeyViolation, psycopg.errors.UniqueViolation)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a call of take_turns came to.
+
+    `outcome` is assigned, waiting, busy or retired for the lead asked about, done where none was. `taken` counts the
+    turns taken, of whatever leads. `more` says that leads may be left.
+    """
+
+    outcome: str
+    membership_id: int | None
+    rep_id: int | None
+    rep_name: str | None
+    taken: int
+    more: bool
+
+
+def take_turns(
+    *, team_id: int, lead_id: int | None = None, most: int | None = None, wait_ms: int | None = None
+) -> Turn:
+    """Take the turns of a team's waiting leads, oldest first, and say what became of `lead_id`.
+
+    `most` turns at most (default TURN_MOST), waiting `wait_ms` for the turnstile (default TURN_WAIT_MS). Where a
+    counter shared with another team stays locked beyond lock_timeout the answer is busy. Raises TurnFault after three
+    deadlocks or constraint faults, and TransactionManagementError inside a transaction.
+    """
+    if connection.in_atomic_block:
+        raise TransactionManagementError("take_turns is called in autocommit: a transaction would hold the turnstile.")
+    call = (team_id, lead_id, most or settings.TURN_MOST, wait_ms or settings.TURN_WAIT_MS, None)
+    try:
+        return _try_again(lambda: _call(call))
+    except DatabaseError as fault:
+        if isinstance(fault.__cause__, psycopg.errors.LockNotAvailable):
+            return Turn("busy", None, None, None, 0, True)
+        raise
+
+
+def take_turns_of(*, team_id: int, lead_ids: Sequence[int], wait_ms: int | None = None) -> Turn:
+    """Take the turns of these leads only, which the caller has claimed. Call inside a transaction, as its last
+    statement.
+    """
+    if not connection.in_atomic_block:
+        raise TransactionManagementError("take_turns_of belongs in the transaction that claimed the leads.")
+    return _call((team_id, None, len(lead_ids), wait_ms or settings.TURN_WAIT_MS, list(lead_ids)))
+
+
+def take_singly(*, team_id: int, most: int) -> int:
+    """Take the turns of up to `most` waiting leads one by one, and set aside each whose turn fails. Return the number
+    taken.
+
+    For a team whose batch failed: one bad lead must not block the others, and must be seen.
+    """
+    taken = 0
+    for lead_id in Lead.objects.waiting().filter(team_id=team_id).order_by("id").values_list("id", flat=True)[:most]:
+        try:
+            taken += _try_again(lambda lead_id=lead_id: _one(team_id=team_id, lead_id=lead_id)).taken  # type: ignore[misc]
+        except TurnFault as fault:
+            set_aside(lead_id=lead_id, because=str(fault.__cause__ or fault))
+    return taken
+
+
+def set_aside(*, lead_id: int, because: str) -> bool:
+    """Take a waiting lead out of its team's turns until a person puts it back. False if it no longer waits."""
+    logger.warning("lead set aside lead=%s because=%s", lead_id, because.splitlines()[0])
+    found = Lead.objects.waiting().filter(pk=lead_id)
+    return bool(found.update(status=Lead.Status.SET_ASIDE, set_aside_because=because))
+
+
+def _one(*, team_id: int, lead_id: int) -> Turn:
+    with transaction.atomic(durable=True):
+        return take_turns_of(team_id=team_id, lead_ids=[lead_id], wait_ms=1_000)
+
+
+def _call(arguments: tuple[object, ...]) -> Turn:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM take_turns(%s, %s, %s, %s, %s)", arguments)
+        row = cursor.fetchone()
+    return Turn(*row)
+
+
+def _try_again(call: Callable[[], Result]) -> Result:
+    for tried in range(1, TRIES + 1):
+        try:
+            return call()
+        except DatabaseError as fault:
+            if not isinstance(fault.__cause__, FAULTS):
+                raise
+            logger.warning("turn failed try=%s of=%s fault=%s", tried, TRIES, type(fault.__cause__).__name__)
+            if tried == TRIES:
+                raise TurnFault from fault
+    raise AssertionError("unreachable")
