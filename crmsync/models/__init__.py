@@ -1,0 +1,6 @@
+"""What the CRM should hold, what is on its way there, and who is carrying it."""
+
+from crmsync.models.lanes import Attempt, Claim, Lane, OrgState
+from crmsync.models.outbox import CrmRecord, FailureKind, OutboxMessage
+
+__all__ = ["Attempt", "Claim", "CrmRecord", "FailureKind", "Lane", "OrgState", "OutboxMessage"]

@@ -1,0 +1,156 @@
+"""Who may write under which lock of the CRM right now, and every try to write.
+
+A lane is the right to write under one lock key. It belongs to one claim at a time, and a claim to one worker for as
+long as its lease runs by the database's clock. A lease protects progress only; what protects the CRM record is that
+an upsert by external id may be repeated.
+"""
+
+import uuid
+from typing import Self
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+
+class ClaimQuerySet(models.QuerySet["Claim"]):
+    def live(self) -> Self:
+        return self.filter(ended_at__isnull=True)
+
+    def expired(self) -> Self:
+        """Still live, though its lease has run out by the database's clock."""
+        return self.live().filter(lease_until__lt=Now())
+
+
+class Claim(models.Model):
+    """A worker's exclusive, temporary hold on a chunk of messages and on their lanes."""
+
+    class EndReason(models.TextChoices):
+        SETTLED = "settled"  # every message got its outcome
+        RELEASED = "released"  # given back before the call
+        EXPIRED = "expired"  # the reaper took it: its worker is dead or too slow
+
+    token = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    worker = models.TextField()
+    claimed_at = models.DateTimeField(db_default=Now())
+    lease_until = models.DateTimeField()
+    begun_at = models.DateTimeField(null=True, help_text="From now on the CRM may have been written.")
+    ended_at = models.DateTimeField(null=True)
+    end_reason = models.TextField(choices=EndReason.choices, null=True)  # noqa: DJ001 - null: not ended
+
+    objects = ClaimQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True, end_reason__isnull=True)
+                | Q(ended_at__isnull=False, end_reason__in=["settled", "released", "expired"]),
+                name="claim_end_reason_iff_ended",
+            ),
+            models.CheckConstraint(
+                condition=Q(lease_until__gt=models.F("claimed_at")), name="claim_lease_ends_after_it_starts"
+            ),
+        ]
+        indexes = [
+            # reap: live claims, the longest expired first
+            models.Index(fields=["lease_until"], name="claim_live", condition=Q(ended_at__isnull=True)),
+            # reap: claims that ended before they began say nothing that the log does not; they are pruned
+            models.Index(
+                fields=["ended_at"],
+                name="claim_never_begun",
+                condition=Q(ended_at__isnull=False, begun_at__isnull=True),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.worker} {self.token}"
+
+
+class LaneQuerySet(models.QuerySet["Lane"]):
+    def free(self) -> Self:
+        """Nobody writes under it, and neither a backoff nor a quarantine is running."""
+        return self.filter(claim__isnull=True, not_before__lte=Now(), quarantined_until__isnull=True) | self.filter(
+            claim__isnull=True, not_before__lte=Now(), quarantined_until__lte=Now()
+        )
+
+
+class Lane(models.Model):
+    """The right to write under one lock key. Missing lanes are inserted when wanted and pruned when idle."""
+
+    key = models.TextField(primary_key=True)
+    claim = models.ForeignKey(Claim, null=True, on_delete=models.PROTECT, related_name="lanes", db_index=False)
+    not_before = models.DateTimeField(
+        db_default=Now(), help_text="Backoff runs until then; in the past: idle since then."
+    )
+    failures = models.SmallIntegerField(db_default=0, help_text="Each one halves the chunks that use this lane.")
+    quarantined_until = models.DateTimeField(
+        null=True, help_text="A call nobody answers for any more may still commit until then."
+    )
+
+    objects = LaneQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(failures__gte=0), name="lane_failures_not_negative"),
+            models.CheckConstraint(condition=~Q(key=""), name="lane_key_not_empty"),
+        ]
+        indexes = [
+            # settle and reap: the lanes of a claim
+            models.Index(fields=["claim"], name="lane_of_claim", condition=Q(claim__isnull=False)),
+            # reap: idle lanes, the longest idle first
+            models.Index(fields=["not_before"], name="lane_idle", condition=Q(claim__isnull=True)),
+        ]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class Attempt(models.Model):
+    """One try to write one message, committed as begun before the call leaves."""
+
+    message = models.ForeignKey("crmsync.OutboxMessage", on_delete=models.PROTECT, related_name="tries", db_index=False)
+    claim = models.ForeignKey(Claim, on_delete=models.PROTECT, related_name="tries")
+    number = models.SmallIntegerField(
+        help_text="Which of the message's charged attempts this is, should it be charged."
+    )
+    begun_at = models.DateTimeField(db_default=Now())
+    ended_at = models.DateTimeField(null=True)
+    outcome = models.TextField(null=True, help_text="delivered, or the kind of failure.")  # noqa: DJ001 - null: open
+    code = models.TextField(db_default="")
+    text = models.TextField(db_default="")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["message", "claim"], name="attempt_once_per_claim"),
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True, outcome__isnull=True)
+                | Q(ended_at__isnull=False, outcome__isnull=False),
+                name="attempt_outcome_iff_ended",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"attempt {self.number} of message {self.message_id}, {self.outcome or 'open'}"
+
+
+class OrgState(models.Model):
+    """The one row that says whether Rota may write to the org at all."""
+
+    id = models.SmallIntegerField(primary_key=True, default=1)
+    paused_until = models.DateTimeField(null=True)
+    paused_reason = models.TextField(db_default="")
+    failures = models.SmallIntegerField(db_default=0, help_text="Requests in a row that the org did not take.")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(id=1), name="org_state_is_one_row"),
+            models.CheckConstraint(condition=Q(failures__gte=0), name="org_state_failures_not_negative"),
+            models.CheckConstraint(
+                condition=Q(paused_until__isnull=True, paused_reason="")
+                | (Q(paused_until__isnull=False) & ~Q(paused_reason="")),
+                name="org_state_reason_iff_paused",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"paused: {self.paused_reason}" if self.paused_until else "writing"

@@ -1,0 +1,203 @@
+"""Every record Rota keeps in the CRM, and every change to one that still has to arrive, or has.
+
+A record has at most one pending and one claimed message. What comes while a message waits is merged into a newer
+version; what comes while one is being sent waits behind it.
+"""
+
+from typing import Self
+
+from django.db import models
+from django.db.models import F, Func, Q, Value
+from django.db.models.functions import Now
+from django.db.models.lookups import Exact
+
+
+def json_type(column: str) -> Func:
+    return Func(F(column), function="jsonb_typeof", output_field=models.TextField())
+
+
+class CrmRecord(models.Model):
+    """One record of the CRM under Rota's own external id. Its row is locked while a version is drawn."""
+
+    object = models.TextField(help_text="The CRM's object name, such as Lead.")
+    external_id = models.TextField(
+        help_text="Rota's key of the record; the same before and after it exists in the CRM."
+    )
+    version = models.BigIntegerField(db_default=0, help_text="The last version drawn.")
+    crm_id = models.TextField(null=True, help_text="The CRM's own id, once it told us.")  # noqa: DJ001 - null: not known
+    delivered_version = models.BigIntegerField(null=True, help_text="The newest version that the CRM confirmed.")
+    parents = models.JSONField(db_default=Value([], models.JSONField()), help_text="Parents the CRM last confirmed.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["object", "external_id"], name="crm_record_once"),
+            models.CheckConstraint(
+                condition=~Q(object="") & ~Q(external_id__in=["", ".", ".."]), name="crm_record_has_a_sendable_key"
+            ),
+            models.CheckConstraint(
+                condition=Q(delivered_version__isnull=True) | Q(delivered_version__lte=F("version")),
+                name="crm_record_delivered_not_ahead_of_drawn",
+            ),
+            models.CheckConstraint(
+                condition=Q(Exact(json_type("parents"), Value("array"))), name="crm_record_parents_are_a_list"
+            ),
+        ]
+        indexes = [
+            # lockpolicy: a parent given by its CRM id takes the lane of the record we know under it
+            models.Index(fields=["object", "crm_id"], name="crm_record_by_crm_id", condition=Q(crm_id__isnull=False)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.object} {self.external_id}"
+
+
+class FailureKind(models.TextChoices):
+    """Why a message did not arrive, by what Rota does about it."""
+
+    CONTENTION = "contention", "Lock failure"  # backoff on the parent, then Lock failures
+    TRANSIENT = "transient", "Temporary fault"  # backoff
+    RATE_LIMIT = "rate_limit", "Limit of the org"  # the org pauses, no attempt is charged
+    AUTH = "auth", "Login refused"  # the org pauses, no attempt is charged
+    GOVERNOR = "governor", "Too much at once"  # the chunk halves; dead when it was alone
+    DEPENDENCY = "dependency", "Parent missing"  # waits for the parent while that is on its way
+    RACE = "race", "Created meanwhile"  # again soon: it has become an update
+    COLLATERAL = "collateral", "Another row's fault"  # again, no attempt is charged
+    UNANSWERED = "unanswered", "No answer"  # may have arrived: again once it can no longer commit
+    PERMANENT = "permanent", "Refused"  # dead at once, with the field
+    UNKNOWN = "unknown", "Unknown error"  # three tries
+
+
+class OutboxMessageQuerySet(models.QuerySet["OutboxMessage"]):
+    def pending(self) -> Self:
+        return self.filter(status=OutboxMessage.Status.PENDING)
+
+    def due(self) -> Self:
+        """Pending, and its time has come, by the database's clock."""
+        return self.pending().filter(due_at__lte=Now())
+
+    def newest(self) -> Self:
+        """No newer version of the record has been drawn."""
+        return self.filter(version=F("record__version"))
+
+    def open(self) -> Self:
+        return self.filter(status__in=OutboxMessage.OPEN)
+
+    def dead(self) -> Self:
+        return self.filter(status=OutboxMessage.Status.DEAD)
+
+    def lock_failures(self) -> Self:
+        """Dead because somebody held a lock in the org for longer than Rota was told to wait."""
+        return self.dead().filter(failure_kind=FailureKind.CONTENTION)
+
+
+class OutboxMessage(models.Model):
+    """A change to one CRM record, under Rota's own field names; it is mapped to the org's when it is sent."""
+
+    class Status(models.TextChoices):
+        """
+        pending -> claimed                  a worker holds it under a lease
+        claimed -> delivered                the CRM confirmed it
+        claimed -> pending                  failed for now, or its worker died
+        claimed -> dead                     refused, or failed too often
+        pending, claimed -> superseded      its fields went into a newer version of the record
+        dead -> retried                     a person sent what was left of it again
+        dead -> superseded                  a person retried it, and newer versions had set everything
+        """
+
+        PENDING = "pending"
+        CLAIMED = "claimed"
+        DELIVERED = "delivered"
+        DEAD = "dead"
+        SUPERSEDED = "superseded"
+        RETRIED = "retried"
+
+    OPEN = (Status.PENDING, Status.CLAIMED)
+    REPLACED = (Status.SUPERSEDED, Status.RETRIED)
+    FINAL = (Status.DELIVERED, Status.DEAD, *REPLACED)
+
+    class Priority(models.IntegerChoices):
+        INTERACTIVE = 0, "Interactive"
+        MASS = 1, "Mass update"
+
+    record = models.ForeignKey(CrmRecord, on_delete=models.PROTECT, related_name="messages", db_index=False)
+    version = models.BigIntegerField()
+    fields = models.JSONField(
+        help_text="Rota's field names. Null empties the field in the CRM; absent leaves it alone."
+    )
+    parents = models.JSONField(
+        db_default=Value([], models.JSONField()), help_text='[{"relation", "object", "external_id" or "crm_id"}, ...]'
+    )
+    status = models.TextField(choices=Status.choices, db_default=Status.PENDING)
+    priority = models.SmallIntegerField(choices=Priority.choices, db_default=Priority.INTERACTIVE)
+    due_at = models.DateTimeField(db_default=Now())
+    attempts = models.SmallIntegerField(db_default=0, help_text="Attempts charged to it; a paused org charges none.")
+    claim = models.ForeignKey(
+        "crmsync.Claim", null=True, on_delete=models.PROTECT, related_name="messages", db_index=False
+    )
+    created_at = models.DateTimeField(db_default=Now())
+    settled_at = models.DateTimeField(null=True)
+    failure_kind = models.TextField(choices=FailureKind.choices, null=True)  # noqa: DJ001 - null: never failed
+    failure_code = models.TextField(db_default="")
+    failure_text = models.TextField(db_default="")
+    failure_field = models.TextField(db_default="")
+    superseded_by = models.ForeignKey(
+        "self", null=True, on_delete=models.PROTECT, related_name="superseded", db_index=False
+    )
+    requested_by = models.TextField(db_default="", help_text="Who asked for it to be sent again.")
+    reason = models.TextField(db_default="")
+
+    objects = OutboxMessageQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["record", "version"], name="outbox_once_per_version"),
+            # outbox_enqueue absorbs the one pending message of a record
+            models.UniqueConstraint(
+                fields=["record"], name="outbox_one_pending_per_record", condition=Q(status="pending")
+            ),
+            models.UniqueConstraint(
+                fields=["record"], name="outbox_one_claimed_per_record", condition=Q(status="claimed")
+            ),
+            models.CheckConstraint(
+                condition=Q(status__in=["pending", "claimed", "delivered", "dead", "superseded", "retried"]),
+                name="outbox_status_known",
+            ),
+            models.CheckConstraint(condition=Q(priority__in=[0, 1]), name="outbox_priority_known"),
+            models.CheckConstraint(condition=Q(version__gte=1), name="outbox_version_counts_from_one"),
+            models.CheckConstraint(condition=Q(attempts__gte=0), name="outbox_attempts_not_negative"),
+            models.CheckConstraint(
+                condition=Q(Exact(json_type("fields"), Value("object"))), name="outbox_fields_are_an_object"
+            ),
+            models.CheckConstraint(
+                condition=Q(Exact(json_type("parents"), Value("array"))), name="outbox_parents_are_a_list"
+            ),
+            models.CheckConstraint(
+                condition=Q(status="claimed", claim__isnull=False) | (~Q(status="claimed") & Q(claim__isnull=True)),
+                name="outbox_claim_iff_claimed",
+            ),
+            models.CheckConstraint(
+                condition=Q(status__in=["pending", "claimed"], settled_at__isnull=True)
+                | (~Q(status__in=["pending", "claimed"]) & Q(settled_at__isnull=False)),
+                name="outbox_settled_at_iff_final",
+            ),
+            models.CheckConstraint(
+                condition=Q(status__in=["superseded", "retried"], superseded_by__isnull=False)
+                | (~Q(status__in=["superseded", "retried"]) & Q(superseded_by__isnull=True)),
+                name="outbox_superseded_by_iff_replaced",
+            ),
+            models.CheckConstraint(
+                condition=~Q(status__in=["dead", "retried"]) | Q(failure_kind__isnull=False),
+                name="outbox_dead_says_why",
+            ),
+        ]
+        indexes = [
+            # claim: the due head of one priority, oldest first; also the next due time
+            models.Index(fields=["priority", "due_at", "id"], name="outbox_due", condition=Q(status="pending")),
+            # settle and reap: the messages of a claim
+            models.Index(fields=["claim"], name="outbox_of_claim", condition=Q(claim__isnull=False)),
+            # admin: lock failures and other dead letters, newest first
+            models.Index(fields=["failure_kind", "-settled_at"], name="outbox_dead", condition=Q(status="dead")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.record} version {self.version}, {self.status}"

@@ -1,0 +1,52 @@
+"""The door to the CRM: say what a record should hold, and it will get there after your commit.
+
+Producers use this module and `crmsync.nudge`, nothing else of the app.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db import connection
+
+from crmsync.errors import NotSendable
+from crmsync.models import OutboxMessage
+from crmsync.nudge import nudge_on_commit
+
+Parent = Mapping[str, str]
+
+
+def enqueue(
+    *,
+    object: str,
+    external_id: str,
+    fields: Mapping[str, Any],
+    parents: Sequence[Parent] = (),
+    priority: OutboxMessage.Priority = OutboxMessage.Priority.INTERACTIVE,
+) -> int:
+    """Put a new version of one record into the outbox and answer the message's id. Call inside a transaction.
+
+    `fields` has Rota's names: null empties a field in the CRM, absent leaves it alone. `parents` are
+    `{"relation", "object", "external_id"}`, or with "crm_id" for a record that Rota did not create.
+    """
+    if not connection.in_atomic_block:
+        raise RuntimeError("Enqueue inside the transaction of the change that it reports.")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT message_id FROM outbox_enqueue(%s, ARRAY[%s], ARRAY[%s::jsonb], ARRAY[%s::jsonb], %s::smallint)",
+            [object, external_id, as_json(fields), as_json(list(parents)), int(priority)],
+        )
+        (message_id,) = cursor.fetchone()
+    nudge_on_commit()
+    return int(message_id)
+
+
+def as_json(value: Any) -> str:
+    """The value as JSON that Postgres and Salesforce both take: no NaN, no infinity, no NUL."""
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise NotSendable(str(error)) from error
+    if "\\u0000" in text.replace("\\\\", ""):
+        raise NotSendable("A text contains a NUL character.")
+    return text
