@@ -8,6 +8,7 @@ import datetime as dt
 import logging
 import uuid
 from collections.abc import Mapping
+from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, connections, transaction
 from django.utils import timezone
@@ -51,7 +52,7 @@ def ask(task: str, *ids: int | str, queue: str = "default") -> None:
 
 def put(statement: str, *, queue: str, task: str, args: tuple[int | str, ...], at: dt.datetime | None) -> None:
     key = Conf.PREFIX if queue == "default" else queue
-    package = {
+    package: dict[str, Any] = {
         "id": uuid.uuid4().hex,
         "name": task,
         "func": task,
@@ -65,6 +66,6 @@ def put(statement: str, *, queue: str, task: str, args: tuple[int | str, ...], a
     try:
         payload: str = SignedPackage.dumps(package)
         with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
-            cursor.execute(statement, {"queue": key, "payload": payload, "at": at})
+            cursor.execute(statement, {"queue": str(key), "payload": payload, "at": at})
     except (DatabaseError, InterfaceError) as error:
         log.warning("nudge lost queue=%s task=%s error=%s", queue, task, type(error).__name__)
