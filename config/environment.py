@@ -7,7 +7,7 @@ stop at the first: `Environment.check()` raises one `ImproperlyConfigured` that 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
@@ -83,4 +83,8 @@ class Environment:
                 "database offers in this form."
             )
             return {}
-        return dict(self.env.db_url_config(url)) if url else {}
+        if not url:
+            return {}
+        database = dict(self.env.db_url_config(url))
+        database["HOST"] = unquote(database.get("HOST") or "")  # a socket folder comes percent-encoded
+        return database

@@ -8,7 +8,7 @@ SQL = Path(__file__).resolve().parent.parent / "sql"
 
 
 class Migration(migrations.Migration):
-    dependencies = [("routing", "0001_tables"), ("crmsync", "0002_enqueue_and_vacuum")]
+    dependencies = [("routing", "0001_tables"), ("crmsync", "0002_outbox_enqueue")]
 
     operations = [
         migrations.RunSQL((SQL / "rep_periods.sql").read_text(), migrations.RunSQL.noop),
