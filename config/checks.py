@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, register
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.db import DatabaseError, connection
 
 NEVER_IN_QCLUSTER = "pool"
+POSTGRES_LEAST = 15
 
 
 @register()
@@ -47,4 +49,27 @@ def queues_cannot_run_a_task_twice_by_impatience(
         wrong = [key for key, value in wanted.items() if queue[key] != value]
         if wrong:
             found.append(Error(f"Queue {name}: {', '.join(wrong)} must be {wanted}: retries are ours.", id="rota.E005"))
+    return found
+
+
+@register(Tags.database)
+def the_database_is_one_we_know(
+    app_configs: Sequence[Any] | None, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[CheckMessage]:
+    """The turn's proof needs READ COMMITTED, and its SQL needs Postgres 15. Runs in migrate and `./rota check`."""
+    if "default" not in (databases or ()):
+        return []
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "select current_setting('server_version_num')::int, current_setting('transaction_isolation')"
+            )
+            version, isolation = cursor.fetchone()
+    except DatabaseError as error:
+        return [Error(f"The database does not answer: {str(error).strip()}", id="rota.E006")]
+    found: list[CheckMessage] = []
+    if version < POSTGRES_LEAST * 10_000:
+        found.append(Error(f"Postgres is {version // 10_000}, {POSTGRES_LEAST} or newer is needed.", id="rota.E007"))
+    if isolation != "read committed":
+        found.append(Error(f"The isolation level is {isolation}, it must be read committed.", id="rota.E008"))
     return found

@@ -4,6 +4,7 @@ Every variable has its line in `.env.example`; a test compares the two. A value 
 stop at the first: `Environment.check()` raises one `ImproperlyConfigured` that names them all.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,11 @@ import environ
 from django.core.exceptions import ImproperlyConfigured
 
 POSTGRES = ("postgres", "postgresql", "psql", "pgsql")
+
+
+def dotenv() -> Path:
+    """The file with settings beside the environment: `.env`, or what ENV_FILE names."""
+    return Path(os.environ.get("ENV_FILE") or Path(__file__).resolve().parent.parent / ".env")
 
 
 class Environment:

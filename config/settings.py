@@ -2,17 +2,25 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
-from config.environment import Environment
+from config.environment import Environment, dotenv
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-env = Environment(BASE_DIR / ".env")
+env = Environment(dotenv())
 
 DEBUG = env.flag("DEBUG", False)
 SECRET_KEY = env.text("SECRET_KEY")
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS", [])
 HTTPS_ONLY = env.flag("HTTPS_ONLY", False)
+
+# What `./rota up` serves on, and with how many processes and threads.
+HOST = env.text("HOST", "127.0.0.1")
+PORT = env.number("PORT", 8000, least=1, most=65_535)
+SANDBOX_PORT = env.number("SANDBOX_PORT", 8001, least=1, most=65_535)
+WEB_WORKERS = env.number("WEB_WORKERS", 2, least=1, most=64)
+WEB_THREADS = env.number("WEB_THREADS", 16, least=1, most=256)
 
 # The turn (routing/sql/take_turns.sql): how long a caller waits for a team's turnstile; how many turns a holder takes.
 TURN_WAIT_MS = env.number("TURN_WAIT_MS", 100, least=1, most=10_000)
@@ -25,6 +33,10 @@ INBOUND_MAX_BYTES = env.number("INBOUND_MAX_BYTES", 256 * 1024, least=1_024, mos
 CRM_URL = env.text("CRM_URL", "")
 CRM_CLIENT_ID = env.text("CRM_CLIENT_ID", "")
 CRM_CLIENT_SECRET = env.text("CRM_CLIENT_SECRET", "")
+CRM_IS_SANDBOX = not CRM_URL
+if CRM_IS_SANDBOX:  # the local org that `./rota up` starts; it listens on this machine only
+    CRM_URL = f"http://127.0.0.1:{SANDBOX_PORT}"
+    CRM_CLIENT_ID, CRM_CLIENT_SECRET = CRM_CLIENT_ID or "rota", CRM_CLIENT_SECRET or "sandbox"
 CRM_API_VERSION = env.text("CRM_API_VERSION", "59.0")
 CRM_EXTERNAL_ID_FIELD = env.text("CRM_EXTERNAL_ID_FIELD", "Rota_Id__c")
 CRM_TIMEOUT_S = env.number("CRM_TIMEOUT_S", 20, least=1, most=600)
@@ -109,7 +121,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # django-q2 is a clock and a pair of hands. `retry` starts at prefetch, so it must exceed
 # (ceil((queue_limit + bulk) / workers) + 1) * timeout + 5; config/checks.py holds every queue to that.
 Q_WORKERS = env.number("Q_WORKERS", 2, least=1, most=32)
-Q_CLUSTER = {
+Q_CLUSTER: dict[str, Any] = {
     "name": "default",
     "orm": "default",
     "poll": 0.05,

@@ -1,0 +1,55 @@
+"""Watch that every queue is being worked on, and restart the cluster of one that stands still."""
+
+import logging
+import os
+import time
+from argparse import ArgumentParser
+from typing import Any
+
+import psutil
+from django.conf import settings
+from django.core.management.base import BaseCommand
+from django.db import DatabaseError, connection
+
+from config.beats import Pulse
+from config.processes import MARGIN_S
+
+log = logging.getLogger(__name__)
+
+
+class Command(BaseCommand):
+    help = "Kill the main process of a cluster whose queue stands still; the supervisor, our parent, starts it again."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        least = settings.Q_CLUSTER["timeout"] + MARGIN_S
+        parser.add_argument("--stuck-after", type=float, default=least, help="seconds without any finished task")
+        parser.add_argument("--every", type=float, default=5.0, help="seconds between two looks")
+
+    def handle(self, *args: Any, stuck_after: float, every: float, **options: Any) -> None:
+        supervisor = psutil.Process(os.getppid())
+        pulses = new_pulses(stuck_after)
+        while True:
+            try:
+                for pulse in pulses.values():
+                    if pulse.look(time.monotonic()):
+                        log.error("queue=%s stuck_seconds=%s restarting its cluster", pulse.queue, stuck_after)
+                        restart(supervisor, pulse.queue)
+                        pulses[pulse.queue] = Pulse(pulse.queue, stuck_after, time.monotonic())
+            except DatabaseError:
+                log.warning("the database does not answer; looking again")
+                connection.close()
+                pulses = new_pulses(stuck_after)
+            time.sleep(every)
+
+
+def new_pulses(stuck_after: float) -> dict[str, Pulse]:
+    now = time.monotonic()
+    queues = ["default", *settings.Q_CLUSTER["ALT_CLUSTERS"]]
+    return {queue: Pulse(queue, stuck_after, now) for queue in queues}
+
+
+def restart(supervisor: psutil.Process, queue: str) -> None:
+    """Kill the cluster's main process, which is a child of the supervisor; what it forked dies with it."""
+    for child in supervisor.children():
+        if child.cmdline()[-3:] == ["manage.py", "work", queue]:
+            child.kill()

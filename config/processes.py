@@ -1,0 +1,55 @@
+"""Which processes a running Rota consists of. Data; `config/supervise.py` keeps them alive."""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+MARGIN_S = 20
+
+
+@dataclass(frozen=True)
+class Process:
+    """One supervised process: its command line, its own environment, and how long a clean stop may take, in seconds."""
+
+    name: str
+    command: tuple[str, ...]
+    stop_seconds: int
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the table depends on. `task_timeout` in seconds; no `sandbox_port` means that a real org is configured."""
+
+    sandbox_port: int | None
+    sandbox_login: tuple[str, str]
+    queues: tuple[str, ...]
+    task_timeout: int
+
+
+def processes(wanted: Wanted) -> list[Process]:
+    """Every process of this installation, in the order they start."""
+    python = sys.executable
+    table = [Process("web", (python, "-m", "gunicorn", "-c", "python:config.web", "config.wsgi"), stop_seconds=30)]
+    if wanted.sandbox_port is not None:
+        table.insert(0, Process("sandbox", sandbox(python, wanted.sandbox_port, wanted.sandbox_login), stop_seconds=10))
+    table += queue_processes(python, wanted.queues, wanted.task_timeout)
+    table.append(Process("watch", (python, "manage.py", "watch_queues"), stop_seconds=5))
+    return table
+
+
+def queue_processes(python: str, queues: Iterable[str], task_timeout: int) -> list[Process]:
+    """A q2 cluster per queue. It may finish the tasks it holds, so it is given longer than a task may take."""
+    return [
+        Process(queue, (python, "manage.py", "work", queue), task_timeout + MARGIN_S, {"Q_CLUSTER_NAME": queue})
+        for queue in queues
+    ]
+
+
+def sandbox(python: str, port: int, login: tuple[str, str]) -> tuple[str, ...]:
+    """The local Salesforce org, as slow as a near one."""
+    client_id, client_secret = login
+    return (
+        *(python, "-m", "crmsync.sandbox", "--port", str(port), "--data", "var/sandbox"),
+        *("--transaction-ms", "20", "--row-ms", "1", "--client-id", client_id, "--client-secret", client_secret),
+    )

@@ -1,0 +1,5 @@
+"""Tasks that belong to no app."""
+
+
+def beat() -> None:
+    """Do nothing: that it was done shows that its queue is being worked on."""
