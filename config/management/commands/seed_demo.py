@@ -8,7 +8,7 @@ from config.demo.seed import seed
 
 
 class Command(BaseCommand):
-    help = "Make the demo team of five reps and the source `web`, and find the reps' CRM users. Safe to run again."
+    help = "Make the demo team of five reps and the source `web`. Safe to run again."
 
     def handle(self, *args: Any, **options: Any) -> None:
         source = seed()

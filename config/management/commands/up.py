@@ -47,6 +47,7 @@ def wanted() -> Wanted:
     return Wanted(
         sandbox_port=settings.SANDBOX_PORT if settings.CRM_IS_SANDBOX else None,
         sandbox_login=(settings.CRM_CLIENT_ID, settings.CRM_CLIENT_SECRET),
+        sandbox_data="var/sandbox",
         queues=("default", *settings.Q_CLUSTER["ALT_CLUSTERS"]),
         task_timeout=settings.Q_CLUSTER["timeout"],
     )
