@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
-from crmsync.gateway import users_by_email
+from crmsync.gateway import connect
 from routing.models import Rep
 
 
@@ -19,7 +19,9 @@ class Matched:
 def match_crm_users() -> Matched:
     """Give every rep without a CRM user the active one with the same e-mail address. Raises the gateway's errors."""
     wanting = list(Rep.objects.filter(retired_at=None, crm_user_id="").order_by("pk"))
-    found = users_by_email([rep.email for rep in wanting])
+    if not wanting:
+        return Matched(0, [])
+    found = connect().users_by_email([rep.email for rep in wanting])
     matched = 0
     with transaction.atomic(durable=True):
         for rep in wanting:

@@ -11,11 +11,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Count, Q
 
 from config.demo.burst import Answer, send
 from config.demo.leads import Event, distinct, percentiles
-from crmsync.gateway import records_by_external_id
+from crmsync.gateway import connect
 from crmsync.models import OutboxMessage
 from routing.models import Assignment, InboundSource, Lead, Membership
 
@@ -114,21 +115,27 @@ def _spread(source: InboundSource, created: dict[UUID, Answer]) -> int:
 
 
 def _in_the_crm(created: dict[UUID, Answer]) -> tuple[int, int, list[float]]:
-    """Ask the CRM itself: how many of these leads it has, how many with another owner than Rota's rep, and each lag.
+    """Ask the CRM itself: how many records it has of these leads, how many with another owner than Rota's rep, each
+    lag.
 
     A lag runs from the receipt of the 2xx answer to the record's creation as the CRM dates it, in milliseconds.
     """
-    records = records_by_external_id(
-        object="Lead", external_ids=[str(uid) for uid in created], fields=["OwnerId", "CreatedDate"]
-    )
-    owners = dict(
-        Assignment.objects.filter(lead__uid__in=created, ended_at=None).values_list(
+    key = settings.CRM_EXTERNAL_ID_FIELD
+    org = connect()
+    records: list[dict[str, Any]] = []
+    wanted = list(created)
+    for start in range(0, len(wanted), 200):
+        uids = ", ".join(f"'{uid}'" for uid in wanted[start : start + 200])
+        records += org.query(f"SELECT {key}, OwnerId, CreatedDate FROM Lead WHERE {key} IN ({uids})")
+    owners = {
+        str(uid): owner
+        for uid, owner in Assignment.objects.filter(lead__uid__in=created, ended_at=None).values_list(
             "lead__uid", "membership__rep__crm_user_id"
         )
-    )
-    wrong, lags = 0, []
-    for uid, answer in created.items():
-        found = records.get(str(uid), [])
-        wrong += sum(record["OwnerId"][:15] != owners.get(uid, "")[:15] for record in found)
-        lags += [(datetime.fromisoformat(record["CreatedDate"]).timestamp() - answer.at) * 1000 for record in found]
-    return sum(len(found) for found in records.values()), wrong, lags
+    }
+    wrong = sum(record["OwnerId"][:15] != owners.get(record[key], "")[:15] for record in records)
+    lags = [
+        (datetime.fromisoformat(record["CreatedDate"]).timestamp() - created[UUID(record[key])].at) * 1000
+        for record in records
+    ]
+    return len(records), wrong, lags
