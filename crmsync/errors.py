@@ -1,5 +1,26 @@
 """What can go wrong while writing to the CRM, by what the caller should do about it. The docstring is the message."""
 
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What was said about one row or one request that the CRM did not take; `code` is Salesforce's, or one of ours.
+
+    Ours: NOT_CONNECTED (nothing was sent), NO_ANSWER (sent, and nobody knows). `status` is the HTTP status of a
+    request, 0 for a row inside one that was answered.
+    """
+
+    code: str
+    text: str = ""
+    fields: tuple[str, ...] = ()
+    status: int = 0
+    retry_after_s: int = 0
+
+
+NOT_CONNECTED = "NOT_CONNECTED"
+NO_ANSWER = "NO_ANSWER"
+
 
 class CrmSyncError(Exception):
     """Something went wrong while writing to the CRM."""
@@ -19,3 +40,11 @@ class NotSendable(CrmSyncError, ValueError):
 
 class NotConfigured(CrmSyncError):
     """The CRM's address or credentials are missing or cannot be used."""
+
+
+class CallFailed(CrmSyncError):
+    """The CRM did not take the request as a whole."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(f"{fault.code or fault.status}: {fault.text[:200]}")
+        self.fault = fault

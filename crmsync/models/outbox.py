@@ -16,6 +16,19 @@ def json_type(column: str) -> Func:
     return Func(F(column), function="jsonb_typeof", output_field=models.TextField())
 
 
+# A parent that planning could not read would stop everything behind it.
+UNREADABLE_PARENT = (
+    '$[*] ? (!(@.relation.type() == "string" && @.object.type() == "string"'
+    ' && (@.external_id.type() == "string" || @.crm_id.type() == "string")))'
+)
+
+
+class HasUnreadableParent(Func):
+    function = "jsonb_path_exists"
+    template = f"jsonb_path_exists(%(expressions)s, '{UNREADABLE_PARENT}')"
+    output_field = models.BooleanField()
+
+
 class CrmRecord(models.Model):
     """One record of the CRM under Rota's own external id. Its row is locked while a version is drawn."""
 
@@ -170,6 +183,10 @@ class OutboxMessage(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(Exact(json_type("parents"), Value("array"))), name="outbox_parents_are_a_list"
+            ),
+            models.CheckConstraint(
+                condition=Q(Exact(HasUnreadableParent(F("parents")), Value(False))),
+                name="outbox_parents_are_readable",
             ),
             models.CheckConstraint(
                 condition=Q(status="claimed", claim__isnull=False) | (~Q(status="claimed") & Q(claim__isnull=True)),

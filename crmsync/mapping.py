@@ -1,0 +1,93 @@
+"""How Rota's fields are called in the org: one table per object, applied when a change is sent.
+
+A field without a line here is not sent; it stays in the message. What Salesforce requires and Rota does not know gets a
+placeholder when the record is created, so that a lead with nothing but an address still lands.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+PLACEHOLDER = "[not provided]"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectMapping:
+    """`fields`: Rota's name to Salesforce's. `required`: Salesforce refuses to create a record without them."""
+
+    fields: Mapping[str, str]
+    required: Sequence[str] = field(default=())
+
+
+MAPPING: Mapping[str, ObjectMapping] = {
+    "Lead": ObjectMapping(
+        fields={
+            "email": "Email",
+            "phone": "Phone",
+            "first_name": "FirstName",
+            "last_name": "LastName",
+            "company": "Company",
+            "country": "Country",
+            "source": "LeadSource",
+            "owner": "OwnerId",
+            "status": "Status",
+            "employees": "NumberOfEmployees",
+        },
+        required=("LastName", "Company"),
+    ),
+    "Contact": ObjectMapping(
+        fields={
+            "email": "Email",
+            "phone": "Phone",
+            "first_name": "FirstName",
+            "last_name": "LastName",
+            "country": "MailingCountry",
+            "source": "LeadSource",
+            "owner": "OwnerId",
+            "title": "Title",
+            "opted_out": "HasOptedOutOfEmail",
+        },
+        required=("LastName",),
+    ),
+    "Account": ObjectMapping(
+        fields={
+            "name": "Name",
+            "website": "Website",
+            "phone": "Phone",
+            "industry": "Industry",
+            "country": "BillingCountry",
+            "owner": "OwnerId",
+        },
+        required=("Name",),
+    ),
+}
+
+
+def body(
+    *,
+    object: str,
+    fields: Mapping[str, Any],
+    parents: Sequence[Mapping[str, str]],
+    external_id_field: str,
+    creating: bool,
+) -> dict[str, Any]:
+    """The record as Salesforce takes it, without its own external id. `creating`: the CRM never confirmed it yet.
+
+    Raises KeyError for an object that has no table.
+    """
+    table = MAPPING[object]
+    record = {table.fields[name]: value for name, value in fields.items() if name in table.fields}
+    for name in table.required:
+        if (name in record and record[name] in (None, "")) or (creating and name not in record):
+            record[name] = PLACEHOLDER
+    for parent in parents:
+        if "external_id" in parent:
+            record[parent["relation"]] = {external_id_field: parent["external_id"]}
+        else:
+            record[lookup_field(parent["relation"])] = parent["crm_id"]
+    return record
+
+
+def lookup_field(relation: str) -> str:
+    """The field that holds the parent's own id: Account -> AccountId, Rating__r -> Rating__c."""
+    return f"{relation.removesuffix('__r')}__c" if relation.endswith("__r") else f"{relation}Id"
