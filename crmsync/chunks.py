@@ -1,4 +1,4 @@
-"""Which waiting changes go to the CRM together: rows of one object, whole parents, nothing that somebody else is writing.
+"""Which waiting changes go to the CRM together: rows of one object, whole parents, nothing that others are writing.
 
 Pure: it looks at what was read and locks nothing. What it proposes is claimed afterwards, or not.
 """
@@ -48,8 +48,8 @@ class LaneView:
 def choose(candidates: Sequence[Candidate], lanes: Mapping[str, LaneView]) -> list[Candidate]:
     """The chunk that the oldest sendable candidate leads, in the order in which it should be sent.
 
-    Rows of one parent stay together unless they are more than a chunk; then the chunk is of that parent alone. A lane that
-    has failed halves every chunk it is part of. A lane that does not exist yet is free.
+    Rows of one parent stay together unless they are more than a chunk; then the chunk is of that parent alone. A lane
+    that has failed halves every chunk it is part of. A lane that does not exist yet is free.
     """
     groups: dict[tuple[str, tuple[str, ...]], list[Candidate]] = {}
     for candidate in candidates:

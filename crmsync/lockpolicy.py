@@ -1,7 +1,7 @@
 """What a write will lock in the org: the record itself and, by the declared policy, its parents.
 
-Salesforce locks the targets of a lookup when a child is written; who writes two children of one parent at once makes one
-of them wait, for ten seconds at most, and then fail. Rota therefore holds a lane for every key below while it writes.
+Salesforce locks the targets of a lookup when a child is written; who writes two children of one parent at once makes
+one of them wait, for ten seconds at most, and then fail. Rota therefore holds a lane for every key while it writes.
 The policy is declared, not observed: what it does not name (roll-ups, triggers, other writers) still shows up as
 contention and is backed off from.
 """
@@ -15,7 +15,7 @@ ID_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ012345"
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """One lookup of an object. `if_changed`: an update that keeps the parent does not lock it; an insert always does."""
+    """One lookup of an object. `if_changed`: an update that keeps the parent does not lock it; an insert does."""
 
     parent: str
     if_changed: bool = False
@@ -36,8 +36,8 @@ def parent_keys(*, object: str, target: Sequence[Parent], confirmed: Sequence[Pa
     """The lock keys of a record's parents, sorted.
 
     `target` is what the message names, `confirmed` what the CRM last confirmed; while a parent changes both are locked.
-    `known` maps (object, CRM id) to the external id of the record we have under it. A relation without a declared policy
-    counts as one that always locks.
+    `known` maps (object, CRM id) to the external id of the record we have under it. A relation without a declared
+    policy counts as one that always locks.
     """
     policy = POLICY.get(object, {})
     keys = set()

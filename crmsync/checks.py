@@ -1,0 +1,43 @@
+"""Times that must fit into each other, or a slow call would be taken for a dead one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, register
+
+from crmsync.errors import NotConfigured
+from crmsync.gateway import where
+from crmsync.moves.begin import MARGIN_S
+from crmsync.tasks import DELIVER_BUDGET_S
+
+SIGN_IN_S = 1  # signing in happens between claim and call, and usually is done already
+
+
+@register()
+def the_lease_outlasts_the_call(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
+    least = settings.CRM_TIMEOUT_S + MARGIN_S + SIGN_IN_S
+    if least > settings.CRM_LEASE_S:
+        return [Error(f"CRM_LEASE_S is {settings.CRM_LEASE_S}; it must be at least {least}.", id="crmsync.E001")]
+    return []
+
+
+@register()
+def the_task_outlasts_the_drain(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
+    queues: dict[str, Any] = settings.Q_CLUSTER
+    timeout = {**queues, **queues["ALT_CLUSTERS"].get("crm", {})}["timeout"]
+    longest = DELIVER_BUDGET_S + settings.CRM_TIMEOUT_S
+    if timeout <= longest:
+        return [Error(f"Queue crm: timeout is {timeout}, it must exceed {longest}.", id="crmsync.E002")]
+    return []
+
+
+@register()
+def the_org_can_be_called(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
+    if not settings.CRM_URL:
+        return []
+    try:
+        where(settings.CRM_URL)
+    except NotConfigured as error:
+        return [Error(str(error), id="crmsync.E003")]
+    return []

@@ -1,0 +1,1 @@
+"""Moves and network calls in turn: what a worker does with the outbox."""

@@ -1,0 +1,85 @@
+"""A person sends a dead message again: what is left of it, as a new version.
+
+Fields that any newer version of the record set are left out, whatever became of that version: the newer value is the
+one that counts, and sending the older would take it back.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from crmsync import lockpolicy, outbox
+from crmsync.models import Lane, OutboxMessage
+from crmsync.moves.settle import lock_records
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """Messages sent again; those of which newer versions had set everything; those that were not dead (any more)."""
+
+    retried: int = 0
+    skipped_newer: int = 0
+    skipped_not_dead: int = 0
+
+
+def retry_dead(*, message_ids: Sequence[int], by: str, reason: str) -> Retried:
+    """Send these dead messages again, the oldest version of a record first. `by` is who asked."""
+    retried = newer = 0
+    with transaction.atomic(durable=True):
+        asked = OutboxMessage.objects.filter(pk__in=message_ids)
+        lock_records(asked.values_list("record_id", flat=True))
+        # Proves: still dead until we commit. Costs: a second person who retries the same waits, and then finds none.
+        dead = list(
+            asked.dead()
+            .select_related("record")
+            .order_by("record__object", "record__external_id", "version")
+            .select_for_update(no_key=True, of=("self",))
+        )
+        for message in dead:
+            if send_again(message=message, by=by, reason=reason):
+                retried += 1
+            else:
+                newer += 1
+    return Retried(retried, newer, len(set(message_ids)) - len(dead))
+
+
+def send_again(*, message: OutboxMessage, by: str, reason: str) -> bool:
+    """False where newer versions had set everything. Call inside a transaction that holds record and message."""
+    record = message.record
+    since = list(OutboxMessage.objects.filter(record=record, version__gt=message.version).order_by("version"))
+    fields, parents = what_is_left(message, since)
+    if since and not fields and not parents:
+        OutboxMessage.objects.dead().filter(pk=message.pk).update(
+            status=OutboxMessage.Status.SUPERSEDED, superseded_by=since[-1]
+        )
+        return False
+    again = outbox.enqueue(object=record.object, external_id=record.external_id, fields=fields, parents=parents)
+    OutboxMessage.objects.filter(pk=again).update(requested_by=by, reason=reason)
+    OutboxMessage.objects.dead().filter(pk=message.pk).update(status=OutboxMessage.Status.RETRIED, superseded_by=again)
+    lift_backoff(message)
+    return True
+
+
+def what_is_left(message: OutboxMessage, since: Sequence[OutboxMessage]) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """The fields and parents of the message that no newer version of its record set."""
+    set_since = {name for newer in since for name in newer.fields}
+    named_since = {parent["relation"] for newer in since for parent in newer.parents}
+    fields = {name: value for name, value in message.fields.items() if name not in set_since}
+    return fields, [parent for parent in message.parents if parent["relation"] not in named_since]
+
+
+def lift_backoff(message: OutboxMessage) -> None:
+    """Who retries says that whatever held the lock is gone: do not make them wait for the rest of the backoff.
+
+    Only lanes that nobody holds now; a quarantine stays.
+    """
+    record = message.record
+    keys = {lockpolicy.record_key(record.object, record.external_id)}
+    for parent in (*message.parents, *record.parents):
+        keys.add(lockpolicy.key_of(parent, {}))
+    free = Lane.objects.filter(key__in=keys, claim__isnull=True, not_before__gt=Now()).order_by("key")
+    locked = list(free.select_for_update(skip_locked=True, no_key=True).values_list("key", flat=True))
+    Lane.objects.filter(key__in=locked).update(not_before=Now())
