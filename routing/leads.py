@@ -11,7 +11,8 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from routing.errors import Busy
-from routing.models import Assignment, Lead, LeadAddress, RepCount
+from routing.members import sweep_when_committed
+from routing.models import Assignment, Lead, LeadAddress, Membership, RepCount
 from routing.normalise import CleanLead
 
 
@@ -75,7 +76,8 @@ def close(*, lead_ids: Sequence[int]) -> int:
     """Close those of the leads that are open and return how many: their assignments end, their addresses are free
     again.
 
-    Call inside a transaction. Locks addresses, leads and counters in the order of DESIGN section 5.
+    Call inside a transaction. Locks addresses, leads and counters in the order of DESIGN section 5. A rep at their
+    cap of open leads has room again: their teams are swept once this is committed.
     """
     addresses = LeadAddress.objects.filter(lead_id__in=lead_ids, open=True).order_by("kind", "value")
     address_ids = list(addresses.select_for_update(no_key=True).values_list("pk", flat=True))
@@ -88,6 +90,8 @@ def close(*, lead_ids: Sequence[int]) -> int:
     for rep_id in sorted(set(reps)):
         counted = RepCount.objects.filter(rep_id=rep_id, kind=RepCount.Kind.OPEN, count__gte=reps.count(rep_id))
         counted.update(count=F("count") - reps.count(rep_id))
+    freed = Membership.objects.filter(rep_id__in=reps, rep__open_cap__isnull=False, active=True)
+    sweep_when_committed(team_ids=set(freed.values_list("team_id", flat=True)))
     return Lead.objects.filter(pk__in=ids).update(status=Lead.Status.CLOSED, closed_at=Now(), set_aside_because="")
 
 

@@ -40,7 +40,7 @@ def add_member(*, team: Team, rep: Rep, weight: int = 1) -> Membership:
     if not new:
         Membership.objects.filter(pk=membership.pk).update(active=True, weight=weight)
         membership.refresh_from_db()
-    _sweep_when_committed([team.pk])
+    sweep_when_committed(team_ids=[team.pk])
     return membership
 
 
@@ -49,7 +49,7 @@ def set_active(*, memberships: QuerySet[Membership], active: bool) -> int:
     team_ids = sorted(set(memberships.values_list("team_id", flat=True)))
     hold_turnstiles(team_ids=team_ids)
     changed = memberships.exclude(active=active).update(active=active)
-    _sweep_when_committed(team_ids)
+    sweep_when_committed(team_ids=team_ids)
     return changed
 
 
@@ -76,7 +76,7 @@ def set_outside_hours(*, team: Team, outside_hours: str) -> None:
     """Choose what a team does outside everybody's shifts (Team.OutsideHours)."""
     hold_turnstiles(team_ids=[team.pk])
     Team.objects.filter(pk=team.pk).update(outside_hours=outside_hours)
-    _sweep_when_committed([team.pk])
+    sweep_when_committed(team_ids=[team.pk])
 
 
 def set_caps(*, rep: Rep, day_cap: int | None, week_cap: int | None, open_cap: int | None, zone: str) -> None:
@@ -89,7 +89,7 @@ def set_caps(*, rep: Rep, day_cap: int | None, week_cap: int | None, open_cap: i
     Rep.objects.filter(pk=rep.pk).update(day_cap=day_cap, week_cap=week_cap, open_cap=open_cap, zone=zone)
     with connection.cursor() as cursor:
         cursor.execute(FILL_COUNTS, [rep.pk])
-    _sweep_when_committed(team_ids)
+    sweep_when_committed(team_ids=team_ids)
 
 
 def set_shifts(*, rep: Rep, ranges: Sequence[tuple[datetime, datetime]]) -> None:
@@ -98,7 +98,7 @@ def set_shifts(*, rep: Rep, ranges: Sequence[tuple[datetime, datetime]]) -> None
     hold_turnstiles(team_ids=team_ids)
     Shift.objects.filter(rep=rep).delete()
     Shift.objects.bulk_create([Shift(rep=rep, during=DateTimeTZRange(start, end)) for start, end in ranges])
-    _sweep_when_committed(team_ids)
+    sweep_when_committed(team_ids=team_ids)
 
 
 def part_of(*, team: Team, memberships: Iterable[Membership]) -> TeamPart:
@@ -111,9 +111,9 @@ def _teams_of(rep_ids: Sequence[int]) -> list[int]:
     return sorted(set(Membership.objects.filter(rep_id__in=rep_ids).values_list("team_id", flat=True)))
 
 
-def _sweep_when_committed(team_ids: Iterable[int]) -> None:
-    """Leads may have been waiting for just this change."""
-    for team_id in team_ids:
+def sweep_when_committed(*, team_ids: Iterable[int]) -> None:
+    """Have these teams swept soon: leads may have been waiting for just this change."""
+    for team_id in sorted(team_ids):
         transaction.on_commit(lambda team_id=team_id: ask("routing.tasks.sweep_team", team_id))  # type: ignore[misc]
 
 

@@ -1,7 +1,6 @@
 """The wrong ways to take turns, in plain SQL over Rota's own tables: each must be seen to fail before ours counts."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from django.db import connection, transaction
 
@@ -10,6 +9,7 @@ from tests.make import make_lead
 from tests.races.crowd import at_once
 
 NEXT = "SELECT id FROM routing_membership WHERE team_id = %s AND active ORDER BY last_turn, id LIMIT 1"
+Seen = dict[str, int]
 WRONG_WAYS = {
     "naive": NEXT,
     "textbook": f"{NEXT} FOR UPDATE",
@@ -21,21 +21,10 @@ WRONG_WAYS = {
 }
 
 
-@dataclass
-class Seen:
-    """What went wrong: leads nobody got, picks of a rep who was ahead already, and the final max - min."""
-
-    leads: int
-    unassigned: int
-    wrong_picks: int
-    spread: int
-
-    def __str__(self) -> str:
-        return f"leads={self.leads} unassigned={self.unassigned} wrong_picks={self.wrong_picks} spread={self.spread}"
-
-
 def turns_the_wrong_way(team: Team, way: str, *, clients: int, leads_each: int) -> Seen:
-    """Let `clients` take turns in one of the WRONG_WAYS, and count what went wrong. Equal weights only."""
+    """Let `clients` take turns in one of the WRONG_WAYS, and count what went wrong: leads nobody got, picks of a
+    rep who was ahead already, and the final max - min. Equal weights only.
+    """
     roster = Roster.objects.create(team=team, digest=way[:32], candidates={}, skipped={})
     with connection.cursor() as cursor:
         cursor.execute("CREATE SEQUENCE IF NOT EXISTS control_turn")
@@ -46,7 +35,12 @@ def turns_the_wrong_way(team: Team, way: str, *, clients: int, leads_each: int) 
         wrong += counts[member] > min(counts.values())
         counts[member] += 1
     unassigned = Lead.objects.waiting().filter(team=team).count()
-    return Seen(clients * leads_each, unassigned, wrong, max(counts.values()) - min(counts.values()))
+    return {
+        "leads": clients * leads_each,
+        "unassigned": unassigned,
+        "wrong_picks": wrong,
+        "spread": max(counts.values()) - min(counts.values()),
+    }
 
 
 def _take(team: Team, roster: Roster, pick: str) -> None:
@@ -69,11 +63,11 @@ def _take(team: Team, roster: Roster, pick: str) -> None:
         )
 
 
-def until_seen(attempt: Callable[[], Seen], is_wrong: Callable[[Seen], bool], name: str, rounds: int = 10) -> Seen:
+def until_seen(attempt: Callable[[], Seen], is_wrong: Callable[[Seen], object], name: str, rounds: int = 10) -> Seen:
     """Try until the race shows itself, and print what was seen; no scheduler promises that two meet."""
     for _ in range(rounds):
         seen = attempt()
         if is_wrong(seen):
-            print(f"\ncontrol {name}: {seen}", flush=True)
+            print(f"\ncontrol {name}: " + " ".join(f"{what}={count}" for what, count in seen.items()), flush=True)
             return seen
     raise AssertionError(f"{rounds} rounds did not show the race: {seen}")

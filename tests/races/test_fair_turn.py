@@ -13,10 +13,10 @@ from tests.races.replay import nothing_lost_nothing_twice, replay
 pytestmark = pytest.mark.django_db(transaction=True)
 
 SEEN = {
-    "naive": lambda seen: seen.spread > 1 and seen.wrong_picks,
-    "textbook": lambda seen: seen.spread > 1 and seen.wrong_picks,
-    "skip": lambda seen: seen.unassigned,
-    "one statement": lambda seen: seen.spread > 1 and seen.wrong_picks,
+    "naive": lambda seen: seen["spread"] > 1 and seen["wrong_picks"],
+    "textbook": lambda seen: seen["spread"] > 1 and seen["wrong_picks"],
+    "skip": lambda seen: seen["unassigned"],
+    "one statement": lambda seen: seen["spread"] > 1 and seen["wrong_picks"],
 }
 
 
