@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import os
 import re
+import secrets
 import shutil
 import sys
 import time
@@ -144,8 +145,9 @@ class LocalPostgres:
 
     def _initdb(self) -> None:
         self.programs.give(self.home, 0o700)
-        new = self.home / "data.new"  # renamed when whole
-        shutil.rmtree(new, ignore_errors=True)
+        for half in self.home.glob("data.new.*"):
+            shutil.rmtree(half, ignore_errors=True)
+        new = self.home / f"data.new.{secrets.token_hex(4)}"  # renamed when whole; a killed initdb may go on in its own
         self.programs.give(new, 0o700)
         locale = ["--locale=C.UTF-8"]
         if self.programs.version() >= 17:  # the same order of text on every machine, and no system locale needed

@@ -12,9 +12,12 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
+
+from config.tether import die_with
 
 NEEDED = ("postgres", "initdb", "pg_ctl")
 
@@ -75,6 +78,7 @@ class Programs:
         server that pg_ctl leaves behind would hold a pipe open for ever.
         """
         env = {k: v for k, v in os.environ.items() if not k.startswith("PG") and k not in ("LD_LIBRARY_PATH", "TMPDIR")}
+        parent = os.getpid()
         who = (self.account.pw_uid, self.account.pw_gid) if self.account else (None, None)
         with tempfile.TemporaryFile("w+") as said:
             done: subprocess.CompletedProcess[str] = subprocess.run(
@@ -88,6 +92,7 @@ class Programs:
                 user=who[0],
                 group=who[1],
                 extra_groups=[] if self.account else None,
+                preexec_fn=lambda: die_with(parent, signal.SIGKILL),
             )
             said.seek(0)
             done.stdout = said.read()

@@ -56,7 +56,7 @@ stdout_logfile_backups = 1
 """
 
 
-def configuration(table: list[Process], supervisor: int, run: Path = RUN, logs: Path = LOGS) -> str:
+def configuration(table: list[Process], supervisor: int | str, run: Path = RUN, logs: Path = LOGS) -> str:
     """supervisord's configuration for these processes, to be run by the process with the pid `supervisor`."""
 
     def plain(value: object) -> str:

@@ -15,6 +15,7 @@ from config.beats import Pulse
 from config.processes import MARGIN_S
 
 log = logging.getLogger(__name__)
+QUEUES = ["default", *settings.Q_CLUSTER["ALT_CLUSTERS"]]
 
 
 class Command(BaseCommand):
@@ -24,10 +25,11 @@ class Command(BaseCommand):
         least = settings.Q_CLUSTER["timeout"] + MARGIN_S
         parser.add_argument("--stuck-after", type=float, default=least, help="seconds without any finished task")
         parser.add_argument("--every", type=float, default=5.0, help="seconds between two looks")
+        parser.add_argument("--only", choices=QUEUES, action="append", help="watch this queue only; may be repeated")
 
-    def handle(self, *args: Any, stuck_after: float, every: float, **options: Any) -> None:
+    def handle(self, *args: Any, stuck_after: float, every: float, only: list[str] | None, **options: Any) -> None:
         supervisor = psutil.Process(os.getppid())
-        pulses = new_pulses(stuck_after)
+        pulses = new_pulses(only or QUEUES, stuck_after)
         while True:
             try:
                 for pulse in pulses.values():
@@ -38,13 +40,12 @@ class Command(BaseCommand):
             except DatabaseError:
                 log.warning("the database does not answer; looking again")
                 connection.close()
-                pulses = new_pulses(stuck_after)
+                pulses = new_pulses(only or QUEUES, stuck_after)
             time.sleep(every)
 
 
-def new_pulses(stuck_after: float) -> dict[str, Pulse]:
+def new_pulses(queues: list[str], stuck_after: float) -> dict[str, Pulse]:
     now = time.monotonic()
-    queues = ["default", *settings.Q_CLUSTER["ALT_CLUSTERS"]]
     return {queue: Pulse(queue, stuck_after, now) for queue in queues}
 
 

@@ -1,0 +1,72 @@
+"""Settings come from the environment, and whatever is wrong with them is said at once and in one list."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from config import settings
+from config.environment import Environment
+from config.localpg import PROJECT
+
+
+def start(**environment: str) -> str:
+    """What `manage.py check` says on stderr with these settings."""
+    said = subprocess.run(
+        [sys.executable, "manage.py", "check"],
+        cwd=PROJECT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    return said.stderr
+
+
+def test_the_example_file_names_every_setting_and_no_other() -> None:
+    named = re.findall(r"^#?([A-Z][A-Z_0-9]+)=", (PROJECT / ".env.example").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(settings.env.names)
+    assert len(named) == len(set(named))
+
+
+def test_the_example_file_shows_the_defaults(tmp_path: Path) -> None:
+    shown = dict(re.findall(r"^#([A-Z][A-Z_0-9]+)=(.+)$", (PROJECT / ".env.example").read_text(), re.MULTILINE))
+    del shown["DATABASE_URL"]
+    for name, text in shown.items():
+        value = getattr(settings, name)
+        plain = ",".join(value) if isinstance(value, list) else str(value)
+        assert plain.lower() == text.lower(), name
+
+
+def test_everything_wrong_is_reported_in_one_list() -> None:
+    said = start(DEBUG="perhaps", PORT="http", WEB_THREADS="0", SECRET_KEY="", DATABASE_URL="sqlite:///rota.db")
+    for part in (
+        "DEBUG should be true or false",
+        "PORT should be a whole number",
+        "WEB_THREADS is 0; it should be from 1 to 256",
+        "SECRET_KEY is not set",
+        "DATABASE_URL names a sqlite database. Rota needs PostgreSQL 15",
+        "SKIP LOCKED",
+    ):
+        assert part in said
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".env").write_text("ROTA_TEST_A=file\nROTA_TEST_B=file\n")
+    monkeypatch.setenv("ROTA_TEST_A", "environment")
+    monkeypatch.setenv("ROTA_TEST_B", "x")
+    monkeypatch.delenv("ROTA_TEST_B")
+    read = Environment(tmp_path / ".env")
+    assert (read.text("ROTA_TEST_A"), read.text("ROTA_TEST_B")) == ("environment", "file")
+
+
+@pytest.mark.parametrize("url", ["mysql://host/x", "sqlite:///x", "redis://host", "host/x"])
+def test_only_postgres_is_taken(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROTA_TEST_URL", url)
+    read = Environment(tmp_path / ".env")
+    assert read.postgres("ROTA_TEST_URL") == {}
+    with pytest.raises(ImproperlyConfigured, match="Rota needs PostgreSQL 15"):
+        read.check()
