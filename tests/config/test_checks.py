@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.core.checks import run_checks
 from django.db import connection
 from pytest_django.fixtures import Settings
@@ -27,9 +28,10 @@ def test_the_settings_we_ship_pass() -> None:
     ],
 )
 def test_a_database_setting_that_breaks_a_promise_is_refused(
-    wrong: dict[str, Any], expected: str, settings: Settings
+    wrong: dict[str, Any], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.DATABASES = {"default": {**settings.DATABASES["default"], **wrong}}
+    for name, value in wrong.items():
+        monkeypatch.setitem(settings.DATABASES["default"], name, value)
     found = checks.transactions_are_ours(None) + checks.connections_outlive_a_poll(None)
     assert [one.id for one in found] == [expected]
 

@@ -20,7 +20,7 @@ PARENT = (
 
 
 def wanted(sandbox_port: int | None) -> Wanted:
-    return Wanted(sandbox_port, ("id", "secret"), queues=("default", "crm"), task_timeout=50)
+    return Wanted(sandbox_port, ("id", "secret"), "var/sandbox", queues=("default", "crm"), task_timeout=50)
 
 
 def test_without_a_real_org_the_sandbox_org_is_started_too() -> None:
