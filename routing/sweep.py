@@ -3,16 +3,19 @@
 Runs every minute and is asked for at once where leads were left. Each call does a bounded amount and says what it did.
 """
 
+import logging
 import time
 from dataclasses import dataclass
 
 from django.conf import settings
-from django.db import transaction
+from django.db import DatabaseError, transaction
 
 from crmsync.nudge import ask, nudge
 from routing.errors import TurnFault
 from routing.models import Lead, Team
 from routing.turns import take_singly, take_turns, take_turns_of
+
+logger = logging.getLogger(__name__)
 
 BUDGET_S = 20
 """How long one sweep goes on before it asks for the next; below q2's task timeout."""
@@ -20,20 +23,33 @@ BUDGET_S = 20
 
 @dataclass
 class Swept:
-    """Turns taken, teams whose turnstile was busy, and leads set aside because their turn fails."""
+    """Turns taken, teams whose turnstile was busy, leads set aside because their turn fails, teams not swept because
+    the database failed.
+    """
 
     taken: int = 0
     busy: int = 0
     set_aside: int = 0
+    failed: int = 0
+
+    def __iadd__(self, other: "Swept") -> "Swept":
+        self.taken += other.taken
+        self.busy += other.busy
+        self.set_aside += other.set_aside
+        self.failed += other.failed
+        return self
 
 
 def sweep_teams() -> Swept:
-    """Sweep every team that has waiting leads."""
+    """Sweep every team that has waiting leads. What fails in one team keeps no other from its turns."""
     swept = Swept()
     for team_id in Team.objects.filter(retired_at=None).order_by("pk").values_list("pk", flat=True):
         if Lead.objects.waiting().filter(team_id=team_id).exists():
-            one = sweep_team(team_id=team_id)
-            swept = Swept(swept.taken + one.taken, swept.busy + one.busy, swept.set_aside + one.set_aside)
+            try:
+                swept += sweep_team(team_id=team_id)
+            except DatabaseError as fault:
+                logger.error("sweep failed team=%s fault=%s", team_id, type(fault.__cause__ or fault).__name__)
+                swept.failed += 1
     return swept
 
 
@@ -46,9 +62,8 @@ def sweep_team(*, team_id: int) -> Swept:
         try:
             turn = take_turns(team_id=team_id, most=settings.SWEEP_MOST, wait_ms=1_000)
         except TurnFault:
-            before = Lead.objects.filter(team_id=team_id, status=Lead.Status.SET_ASIDE).count()
-            swept.taken += take_singly(team_id=team_id, most=settings.SWEEP_MOST)
-            swept.set_aside += Lead.objects.filter(team_id=team_id, status=Lead.Status.SET_ASIDE).count() - before
+            singly = take_singly(team_id=team_id, most=settings.SWEEP_MOST)
+            swept += Swept(singly.taken, int(singly.busy), singly.set_aside)
             break
         swept.taken += turn.taken
         if turn.taken:

@@ -7,7 +7,6 @@ lose a lead: it was committed as waiting before, and whoever takes the next turn
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import psycopg.errors
 from django.conf import settings
@@ -18,11 +17,18 @@ from routing.errors import TurnFault
 from routing.models import Lead
 
 logger = logging.getLogger(__name__)
-Result = TypeVar("Result")
 
 TRIES = 3
-"""How often a deadlock or foreign key fault is tried again before the batch is taken singly (DESIGN section 5)."""
-FAULTS = (psycopg.errors.DeadlockDetected, psycopg.errors.ForeignKeyViolation, psycopg.errors.UniqueViolation)
+"""How often a fault is tried again before the batch is taken singly (DESIGN section 5)."""
+FAULTS = (
+    psycopg.errors.DeadlockDetected,
+    psycopg.IntegrityError,
+    psycopg.DataError,
+    psycopg.errors.RaiseException,
+)
+"""What one lead can bring upon a whole batch: a deadlock, a constraint, a value, a trigger that refuses it. Whatever
+else fails (the connection, a timeout, the isolation level) is no lead's fault, and sets none aside.
+"""
 
 
 @dataclass(frozen=True)
@@ -53,12 +59,7 @@ def take_turns(
     if connection.in_atomic_block:
         raise TransactionManagementError("take_turns is called in autocommit: a transaction would hold the turnstile.")
     call = (team_id, lead_id, most or settings.TURN_MOST, wait_ms or settings.TURN_WAIT_MS, None)
-    try:
-        return _try_again(lambda: _call(call))
-    except DatabaseError as fault:
-        if isinstance(fault.__cause__, psycopg.errors.LockNotAvailable):
-            return Turn("busy", None, None, None, 0, True)
-        raise
+    return _try_again(lambda: _call(call))
 
 
 def take_turns_of(*, team_id: int, lead_ids: Sequence[int], wait_ms: int | None = None) -> Turn:
@@ -70,19 +71,32 @@ def take_turns_of(*, team_id: int, lead_ids: Sequence[int], wait_ms: int | None 
     return _call((team_id, None, len(lead_ids), wait_ms or settings.TURN_WAIT_MS, list(lead_ids)))
 
 
-def take_singly(*, team_id: int, most: int) -> int:
-    """Take the turns of up to `most` waiting leads one by one, and set aside each whose turn fails. Return the number
-    taken.
+@dataclass
+class Singly:
+    """Turns taken one by one, leads set aside because theirs failed, and whether it ended at a busy turnstile."""
+
+    taken: int = 0
+    set_aside: int = 0
+    busy: bool = False
+
+
+def take_singly(*, team_id: int, most: int) -> Singly:
+    """Take the turns of up to `most` waiting leads one by one, and set aside each whose turn fails.
 
     For a team whose batch failed: one bad lead must not block the others, and must be seen.
     """
-    taken = 0
+    singly = Singly()
     for lead_id in Lead.objects.waiting().filter(team_id=team_id).order_by("id").values_list("id", flat=True)[:most]:
         try:
-            taken += _try_again(lambda lead_id=lead_id: _one(team_id=team_id, lead_id=lead_id)).taken  # type: ignore[misc]
+            turn = _try_again(lambda lead_id=lead_id: _one(team_id=team_id, lead_id=lead_id))  # type: ignore[misc]
         except TurnFault as fault:
-            set_aside(lead_id=lead_id, because=str(fault.__cause__ or fault))
-    return taken
+            singly.set_aside += set_aside(lead_id=lead_id, because=str(fault.__cause__ or fault))
+            continue
+        singly.taken += turn.taken
+        if turn.outcome == "busy":
+            singly.busy = True
+            break
+    return singly
 
 
 def set_aside(*, lead_id: int, because: str) -> bool:
@@ -104,11 +118,13 @@ def _call(arguments: tuple[object, ...]) -> Turn:
     return Turn(*row)
 
 
-def _try_again(call: Callable[[], Result]) -> Result:
+def _try_again(call: Callable[[], Turn]) -> Turn:
     for tried in range(1, TRIES + 1):
         try:
             return call()
         except DatabaseError as fault:
+            if isinstance(fault.__cause__, psycopg.errors.LockNotAvailable):
+                return Turn("busy", None, None, None, 0, True)
             if not isinstance(fault.__cause__, FAULTS):
                 raise
             logger.warning("turn failed try=%s of=%s fault=%s", tried, TRIES, type(fault.__cause__).__name__)

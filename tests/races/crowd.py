@@ -63,7 +63,7 @@ def free_connections() -> int:
 
 @contextmanager
 def beside(work: Callable[[], Any]) -> Iterator[list[Any]]:
-    """Do `work` in a thread meanwhile. The list holds its answer, or what it raised, once the block is left."""
+    """Do `work` in a thread meanwhile. The list holds its answer once the block is left; what it raised is raised."""
     answers: list[Any] = []
 
     def run() -> None:
@@ -80,6 +80,8 @@ def beside(work: Callable[[], Any]) -> Iterator[list[Any]]:
         yield answers
     finally:
         thread.join()
+    if isinstance(answers[0], BaseException):
+        raise answers[0]
 
 
 @contextmanager
