@@ -62,6 +62,7 @@ def enter(*, lead: CleanLead, event: int, team_id: int, why: dict[str, Any]) -> 
             row = cursor.fetchone()
             if row:
                 return Entered(False, *row)
+            cursor.execute("DELETE FROM routing_leadaddress WHERE lead_id = %s", [new_id])  # the known lead has closed
     raise Busy
 
 

@@ -4,10 +4,13 @@ Pure functions over plain values. Whatever is wrong is reported field by field, 
 problems are logged and answered, values are personal data.
 """
 
+import math
 import re
+import sys
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import phonenumbers
@@ -16,9 +19,15 @@ from email_validator import EmailNotValidError, validate_email
 from routing.errors import InvalidLead
 
 LENGTHS = {"first_name": 200, "last_name": 200, "company": 300, "country": 100}
+EMAIL_MOST = 320
+PROBLEMS_MOST = 20
+PATH_MOST = 200
+DEEPEST = 50
 INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff\u00ad"
+EDGES = INVISIBLE + "".join(chr(point) for point in range(sys.maxunicode) if chr(point).isspace())
 CURLY = "“”‘’«»"
-EDGES = re.compile(rf"^[\s{INVISIBLE}]+|[\s{INVISIBLE}]+$")
+NUL = "\x00"
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,7 @@ def clean_lead(payload: Mapping[str, Any]) -> CleanLead:
     two-letter country). A phone number that cannot be read beside a good e-mail address is kept as a field and is no
     address.
     """
-    problems = [{"path": path, "problem": problem} for path, problem in unstorable(payload, "")]
+    problems = [{"path": path, "problem": problem} for path, problem in islice(unstorable(payload), PROBLEMS_MOST)]
     if problems:
         raise InvalidLead(problems)
     texts = {}
@@ -74,7 +83,7 @@ def clean_lead(payload: Mapping[str, Any]) -> CleanLead:
     if texts["email"]:
         try:
             email = clean_email(texts["email"])
-            addresses.append(Address("email", email.casefold()))
+            addresses.append(Address("email", email.lower()))  # casefold would take one domain for another: ß is not ss
         except ValueError as problem:
             problems.append({"path": "email", "problem": str(problem)})
     phone = clean_phone(texts["phone"], country=texts["country"])
@@ -95,11 +104,13 @@ def clean_lead(payload: Mapping[str, Any]) -> CleanLead:
 
 def tidy(text: str) -> str:
     """NFC, without white space or invisible characters at the ends."""
-    return EDGES.sub("", unicodedata.normalize("NFC", text))
+    return unicodedata.normalize("NFC", text).strip(EDGES)
 
 
 def clean_email(text: str) -> str:
     """Return the address with its domain in lower case. Raises ValueError with what is wrong, without the address."""
+    if len(text) > EMAIL_MOST:
+        raise ValueError(f"is longer than {EMAIL_MOST} characters")
     if any(mark in text for mark in CURLY):
         raise ValueError("has typographic quotes in it")
     try:
@@ -120,22 +131,28 @@ def clean_phone(text: str, *, country: str) -> str:
     return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
 
 
-def unstorable(value: Any, path: str) -> list[tuple[str, str]]:
-    """Every place in a JSON value that Postgres cannot store: NUL characters and halves of surrogate pairs."""
-    if isinstance(value, str):
-        if "\x00" in value:
-            return [(path, "has a NUL character in it")]
-        if any("\ud800" <= character <= "\udfff" for character in value):
-            return [(path, "has half of a surrogate pair in it")]
-        return []
-    if isinstance(value, Mapping):
-        found = [(path, "has a name that cannot be stored") for key in value if unstorable(key, path)]
-        return found + [
-            place
-            for key, item in value.items()
-            if not unstorable(key, path)
-            for place in unstorable(item, f"{path}.{key}" if path else key)
-        ]
-    if isinstance(value, list):
-        return [place for index, item in enumerate(value) for place in unstorable(item, f"{path}[{index}]")]
-    return []
+def unstorable(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str, str]]:
+    """Every place in a JSON value that Postgres cannot store: NUL characters, halves of surrogate pairs, numbers beyond
+    all bounds; and what is nested so deep that nobody can.
+    """
+    if len(place) > DEEPEST:
+        yield path_of(place), f"is nested more than {DEEPEST} deep"
+    elif isinstance(value, str) and (found := UNSTORABLE.search(value)):
+        yield path_of(place), f"has {'a NUL character' if found[0] == NUL else 'half of a surrogate pair'} in it"
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield path_of(place), "is a number too large to store"
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            if UNSTORABLE.search(key):
+                yield path_of(place), "has a name in it that cannot be stored"
+            else:
+                yield from unstorable(item, (*place, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from unstorable(item, (*place, index))
+
+
+def path_of(place: tuple[str | int, ...]) -> str:
+    """The place in words people know: answers[0].text. Cut short where names are very long."""
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
+    return path if len(path) <= PATH_MOST else path[:PATH_MOST] + "..."

@@ -6,9 +6,8 @@ from http import HTTPStatus
 from typing import Any, NoReturn
 
 from django.conf import settings
-from django.core.exceptions import RequestDataTooBig
-from django.db import DatabaseError
-from django.http import HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
+from django.db import DatabaseError, InterfaceError
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
@@ -33,27 +32,42 @@ EVENT_ID_MOST = InboundEvent._meta.get_field("event_id").max_length or 0
 @require_POST
 def inbound(request: HttpRequest, slug: str) -> HttpResponse:
     """Take in one event of a source."""
-    if int(request.META.get("CONTENT_LENGTH") or 0) > settings.INBOUND_MAX_BYTES:
-        return _too_large()
     if request.content_type != "application/json":
         return problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send application/json.")
-    try:
-        body = request.body
-    except RequestDataTooBig:
-        return _too_large()
-    except UnreadablePostError:
-        return problem(HTTPStatus.BAD_REQUEST, "The body ended early.")
+    body = _read(request)
+    if isinstance(body, HttpResponse):
+        return body
     try:
         return _take_in(request, slug, body)
-    except DatabaseError as fault:
+    except (DatabaseError, InterfaceError) as fault:
         logger.error("inbound failed source=%s fault=%s", slug, type(fault.__cause__ or fault).__name__)
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, "The lead was not taken in. Send it again.", retry_after_s=5)
+
+
+def _read(request: HttpRequest) -> bytes | HttpResponse:
+    """The raw body, or the answer to one that cannot be read. Senders may leave out Content-Length and send chunks."""
+    most = settings.INBOUND_MAX_BYTES
+    try:
+        length = int(request.META.get("CONTENT_LENGTH") or 0)
+        if length > most:
+            return _too_large()
+        chunked = not length and request.META.get("wsgi.input_terminated")  # the server knows where the body ends
+        body: bytes = request.META["wsgi.input"].read(most + 1) if chunked else request.body
+    except (OSError, ValueError):
+        return problem(HTTPStatus.BAD_REQUEST, "The body could not be read.")
+    if len(body) > most:
+        return _too_large()
+    if len(body) < length:
+        return problem(HTTPStatus.BAD_REQUEST, "The body ended early.")
+    return body
 
 
 def _take_in(request: HttpRequest, slug: str, body: bytes) -> HttpResponse:
     source = InboundSource.objects.filter(slug=slug).first()
     if source is None:
         return problem(HTTPStatus.NOT_FOUND, "There is no source of this name.")
+    if not _is_utf8(body):
+        return problem(HTTPStatus.BAD_REQUEST, "The body is not in UTF-8.")
     try:
         event_id = verify(body=body, headers=request.headers, secrets=(source.secret, source.previous_secret))
     except WrongSignature as refusal:
@@ -63,9 +77,9 @@ def _take_in(request: HttpRequest, slug: str, body: bytes) -> HttpResponse:
     if not event_id.isprintable() or len(event_id) > EVENT_ID_MOST:
         return problem(HTTPStatus.BAD_REQUEST, f"webhook-id should be printable, {EVENT_ID_MOST} characters at most.")
     try:
-        payload = json.loads(body, parse_constant=_refuse)
+        payload = json.loads(body, parse_constant=_refuse, object_pairs_hook=_each_name_once)
     except (ValueError, RecursionError):
-        return problem(HTTPStatus.BAD_REQUEST, "The body is not JSON.")
+        return problem(HTTPStatus.BAD_REQUEST, "The body is not JSON in UTF-8 that names each field once.")
     if not isinstance(payload, dict):
         return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "The body should be one JSON object, a lead.")
     return _answer(source, event_id, body, payload, request.id)  # type: ignore[attr-defined]
@@ -91,6 +105,14 @@ def _answer(
     return response
 
 
+def _is_utf8(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _too_large() -> HttpResponse:
     return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A delivery has {settings.INBOUND_MAX_BYTES} bytes at most.")
 
@@ -98,3 +120,12 @@ def _too_large() -> HttpResponse:
 def _refuse(constant: str) -> NoReturn:
     """NaN and Infinity are no JSON, though Python reads them."""
     raise ValueError(constant)
+
+
+def _each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A field given twice with different values is refused: whichever won, the other would be lost in silence."""
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if fields.setdefault(name, value) != value:
+            raise ValueError(name)
+    return fields
