@@ -1,9 +1,38 @@
-"""Rota's admin: the stock Django admin under its own name."""
+"""Rota's admin: the stock Django admin with Rota's own sidebar and home page, and a theme of one style sheet."""
+
+from typing import Any
 
 from django.contrib.admin import AdminSite
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, URLResolver, path
+
+from config.home import numbers
+from config.menu import grouped
 
 
 class RotaAdminSite(AdminSite):
     site_header = "Rota"
     site_title = "Rota"
     index_title = "Home"
+    site_url = None
+    index_template = "admin/home.html"
+
+    def get_urls(self) -> list[URLPattern | URLResolver]:
+        live = path("numbers/", self.admin_view(self.numbers), name="numbers")
+        return [live, *super().get_urls()]  # type: ignore[list-item]
+
+    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
+        return grouped(super().get_app_list(request))
+
+    def app_index(self, request: HttpRequest, app_label: str, extra_context: dict[str, Any] | None = None) -> Any:
+        """Apps are how the code is cut, not how people look for things: there is no page for one."""
+        return redirect("admin:index")
+
+    def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
+        return super().index(request, {"numbers": numbers(), **(extra_context or {})})
+
+    def numbers(self, request: HttpRequest) -> HttpResponse:
+        """The home page's numbers alone, for the page that is open already."""
+        return TemplateResponse(request, "admin/numbers.html", {"numbers": numbers()})

@@ -79,6 +79,12 @@ def set_outside_hours(*, team: Team, outside_hours: str) -> None:
     sweep_when_committed(team_ids=[team.pk])
 
 
+def set_rep(*, rep: Rep, name: str, email: str, crm_user_id: str) -> None:
+    """Correct who a rep is. A turn tells the CRM the rep's user id as the lead's owner."""
+    hold_turnstiles(team_ids=_teams_of([rep.pk]))
+    Rep.objects.filter(pk=rep.pk).update(name=name, email=email, crm_user_id=crm_user_id)
+
+
 def set_caps(*, rep: Rep, day_cap: int | None, week_cap: int | None, open_cap: int | None, zone: str) -> None:
     """Set what a rep may receive, None for no limit, and the time zone of their days.
 
@@ -99,6 +105,24 @@ def set_shifts(*, rep: Rep, ranges: Sequence[tuple[datetime, datetime]]) -> None
     Shift.objects.filter(rep=rep).delete()
     Shift.objects.bulk_create([Shift(rep=rep, during=DateTimeTZRange(start, end)) for start, end in ranges])
     sweep_when_committed(team_ids=team_ids)
+
+
+def add_shifts(*, rep: Rep, ranges: Sequence[tuple[datetime, datetime]]) -> int:
+    """Add shifts, (from, to) each; one that is there already is not added twice. Return how many were added."""
+    team_ids = _teams_of([rep.pk])
+    hold_turnstiles(team_ids=team_ids)
+    wanted = [DateTimeTZRange(start, end) for start, end in ranges]
+    there = set(Shift.objects.filter(rep=rep, during__in=wanted).values_list("during", flat=True))
+    added = Shift.objects.bulk_create([Shift(rep=rep, during=during) for during in wanted if during not in there])
+    _sweep_when_committed(team_ids)
+    return len(added)
+
+
+def remove_shifts(*, shift_ids: Sequence[int]) -> int:
+    """Remove shifts: the rep does not work then. Return how many."""
+    rep_ids = list(Shift.objects.filter(pk__in=shift_ids).values_list("rep_id", flat=True))
+    hold_turnstiles(team_ids=_teams_of(rep_ids))
+    return Shift.objects.filter(pk__in=shift_ids).delete()[0]
 
 
 def part_of(*, team: Team, memberships: Iterable[Membership]) -> TeamPart:

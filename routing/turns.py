@@ -106,6 +106,12 @@ def set_aside(*, lead_id: int, because: str) -> bool:
     return bool(found.update(status=Lead.Status.SET_ASIDE, set_aside_because=because))
 
 
+def put_back(*, lead_ids: Sequence[int]) -> int:
+    """Let leads that were set aside wait again, as a person asked. Return how many; the others were not set aside."""
+    found = Lead.objects.filter(pk__in=lead_ids, status=Lead.Status.SET_ASIDE)
+    return found.update(status=Lead.Status.WAITING, set_aside_because="")
+
+
 def _one(*, team_id: int, lead_id: int) -> Turn:
     with transaction.atomic(durable=True):
         return take_turns_of(team_id=team_id, lead_ids=[lead_id], wait_ms=1_000)

@@ -1,6 +1,17 @@
 """What the CRM should hold, what is on its way there, and who is carrying it."""
 
+from crmsync.models.dead import DeadLetter, LockFailure
 from crmsync.models.lanes import Attempt, Claim, Lane, OrgState
 from crmsync.models.outbox import CrmRecord, FailureKind, OutboxMessage
 
-__all__ = ["Attempt", "Claim", "CrmRecord", "FailureKind", "Lane", "OrgState", "OutboxMessage"]
+__all__ = [
+    "Attempt",
+    "Claim",
+    "CrmRecord",
+    "DeadLetter",
+    "FailureKind",
+    "Lane",
+    "LockFailure",
+    "OrgState",
+    "OutboxMessage",
+]

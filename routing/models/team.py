@@ -4,7 +4,7 @@ Teams, reps and memberships are retired, never deleted: an assignment made years
 reads of them is written by routing.members only, which takes the turnstiles of the teams concerned first.
 """
 
-from zoneinfo import available_timezones
+from zoneinfo import ZoneInfo, available_timezones
 
 from django.contrib.postgres.fields import ArrayField, DateTimeRangeField
 from django.core.exceptions import ValidationError
@@ -96,6 +96,11 @@ class Rep(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def tzinfo(self) -> ZoneInfo:
+        """The zone as the clock of this rep's days."""
+        return ZoneInfo(self.zone)
 
 
 class Membership(models.Model):

@@ -1,0 +1,176 @@
+"""The numbers of the home page: what waits, what is late, what failed, and whether everybody gets their share.
+
+Pure queries, each of which reads an index and stops early: the page stays as fast with a million leads, and everybody
+who has it open asks again every few seconds.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.core.cache import cache
+from django.db import connection
+from django.db.models import Count, QuerySet
+from django.utils import timezone
+
+from crmsync.models import DeadLetter, LockFailure, OrgState, OutboxMessage
+from desk.lists import count_up_to
+from desk.words import age, capped, span
+from routing.models import Assignment, Lead, Team
+from routing.presence import Seat, seats
+
+MOST = 10_000
+TEAMS = 20
+"""How many teams the page shows; the rest is under Teams."""
+LATE_AFTER = {
+    OutboxMessage.Priority.INTERACTIVE: timedelta(seconds=30),
+    OutboxMessage.Priority.MASS: timedelta(hours=1),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A rep of a team: received against due, and the place of the mark on the bar, in a hundred and twenty."""
+
+    seat: Seat
+    received: int
+    due: float
+    start: float
+    width: float
+    words: str
+
+    @property
+    def last(self) -> str:
+        return f"turn {self.seat.last_turn:,}" if self.seat.last_turn else "none yet"
+
+    @property
+    def last_age(self) -> str:
+        return age(self.seat.last_at) if self.seat.last_at else ""
+
+
+@dataclass(frozen=True)
+class TeamTable:
+    team: Team
+    rows: list[Row]
+    waiting: str
+
+
+@dataclass(frozen=True)
+class Overdue:
+    """The oldest due message of a priority: how long it has been due, and whether that is late."""
+
+    label: str
+    age: str
+    late: bool
+
+
+@dataclass(frozen=True)
+class Numbers:
+    at: datetime
+    waiting: str
+    oldest_waiting: str
+    set_aside: str
+    last_hour: str
+    last_day: str
+    overdue: list[Overdue]
+    lock_failures: str
+    dead_letters: str
+    paused: OrgState | None
+    teams: list[TeamTable]
+    more_teams: int
+
+    @property
+    def late(self) -> bool:
+        return any(row.late for row in self.overdue)
+
+
+def numbers() -> Numbers:
+    """All of them, as of now."""
+    now = timezone.now()
+    oldest = Lead.objects.waiting().order_by("id").values_list("created_at", flat=True).first()
+    hour, day = arrivals()
+    tables, more = team_tables()
+    return Numbers(
+        at=now,
+        waiting=counted(Lead.objects.waiting()),
+        oldest_waiting=age(oldest, now) if oldest else "",
+        set_aside=counted(Lead.objects.filter(status=Lead.Status.SET_ASIDE)),
+        last_hour=hour,
+        last_day=day,
+        overdue=overdue(now),
+        lock_failures=counted(LockFailure.objects.all()),
+        dead_letters=counted(DeadLetter.objects.all()),
+        paused=OrgState.objects.filter(paused_until__isnull=False).first(),
+        teams=tables,
+        more_teams=more,
+    )
+
+
+def counted(rows: QuerySet) -> str:
+    return capped(count_up_to(rows, MOST), MOST)
+
+
+def arrivals() -> tuple[str, str]:
+    """Leads that came in the last hour and the last day, among the newest 10,001."""
+    with connection.cursor() as cursor:
+        cursor.execute(ARRIVALS, [MOST + 1])
+        hour, day = cursor.fetchone()
+    return capped(hour, MOST), capped(day, MOST)
+
+
+def overdue(now: datetime) -> list[Overdue]:
+    """For each priority, the message that has been due longest; none where nothing is due."""
+    found = []
+    for priority, late_after in LATE_AFTER.items():
+        rows = OutboxMessage.objects.due().filter(priority=priority).order_by("due_at", "id")
+        due_at = rows.values_list("due_at", flat=True).first()
+        if due_at:
+            waited = max(timedelta(0), now - due_at)
+            found.append(Overdue(str(priority.label), span(now - waited, now), waited > late_after))
+    return found
+
+
+def team_tables() -> tuple[list[TeamTable], int]:
+    """Each team with its members; and how many teams were left out."""
+    found = list(Team.objects.filter(retired_at=None).order_by("name")[: TEAMS + 1])
+    more = Team.objects.filter(retired_at=None).count() - TEAMS if len(found) > TEAMS else 0
+    teams = found[:TEAMS]
+    by_team = seats(team_ids=[team.pk for team in teams])
+    received = received_by_member([seat.membership_id for team in teams for seat in by_team[team.pk]])
+    return [
+        TeamTable(
+            team,
+            [row(seat, received.get(seat.membership_id, 0)) for seat in by_team[team.pk]],
+            counted(Lead.objects.waiting().filter(team=team)),
+        )
+        for team in teams
+    ], more
+
+
+def row(seat: Seat, received: int) -> Row:
+    """Due is what was received and what is still owed. The bar begins at its middle and ends at two leads."""
+    reach = min(60.0, abs(seat.lag) * 30)
+    words = "on its share" if abs(seat.lag) < 0.005 else f"{abs(seat.lag):.2f} {'behind' if seat.lag > 0 else 'ahead'}"
+    return Row(seat, received, received + seat.lag, 60 - reach if seat.lag > 0 else 60, reach, words)
+
+
+def received_by_member(member_ids: list[int]) -> dict[int, int]:
+    """All the leads each of these members was ever given.
+
+    Assignments are facts: those before today do not change any more. They are counted once in a while, today's each
+    time. (An hour's grace, for a turn that began before midnight commits a little later.)
+    """
+    midnight = (timezone.now() - timedelta(hours=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    by_member = Assignment.objects.order_by().values_list("membership_id").annotate(Count("pk"))
+    key = f"received-before-{midnight:%Y-%m-%d}"
+    before: dict[int, int] = cache.get_or_set(key, lambda: dict(by_member.filter(assigned_at__lt=midnight)), 600)
+    received = dict(before)
+    for member, count in by_member.filter(membership_id__in=member_ids, assigned_at__gte=midnight):
+        received[member] = received.get(member, 0) + count
+    return received
+
+
+ARRIVALS = """
+    SELECT count(*) FILTER (WHERE created_at >= now() - interval '1 hour'),
+           count(*) FILTER (WHERE created_at >= now() - interval '1 day')
+      FROM (SELECT created_at FROM routing_lead ORDER BY id DESC LIMIT %s) newest
+"""

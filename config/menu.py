@@ -1,0 +1,94 @@
+"""The sidebar: five groups of what people look for, in the words they use, with the counts that ask for work."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+
+from crmsync.models import DeadLetter, LockFailure
+from desk.tabs import MOST, count_of
+from desk.words import capped
+from routing.models import Lead
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the sidebar: an admin page, its label, and the rows whose count it shows."""
+
+    model: str
+    label: str = ""
+    badge: Callable[[], QuerySet[Any]] | None = None
+    alarming: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    name: str
+    entries: tuple[Entry, ...]
+
+
+MENU = (
+    Group(
+        "Today",
+        (
+            Entry("routing.lead", badge=lambda: Lead.objects.waiting()),
+            Entry("routing.assignment"),
+        ),
+    ),
+    Group(
+        "Team",
+        (
+            Entry("routing.team"),
+            Entry("routing.rep"),
+            Entry("routing.membership"),
+            Entry("routing.shift"),
+        ),
+    ),
+    Group(
+        "Sources",
+        (
+            Entry("routing.inboundsource"),
+            Entry("routing.inboundevent"),
+            Entry("routing.delivery"),
+        ),
+    ),
+    Group(
+        "CRM",
+        (
+            Entry("crmsync.lockfailure", badge=lambda: LockFailure.objects.all(), alarming=True),
+            Entry("crmsync.deadletter", badge=lambda: DeadLetter.objects.all(), alarming=True),
+            Entry("crmsync.outboxmessage", "Outbox"),
+            Entry("crmsync.lane"),
+            Entry("crmsync.claim"),
+            Entry("crmsync.attempt"),
+            Entry("crmsync.orgstate", "Org"),
+        ),
+    ),
+)
+REST = "System"
+
+
+def grouped(apps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Django's list of apps, which says what this person may see, in Rota's groups; what no group names is System."""
+    seen = {f"{app['app_label']}.{m['object_name'].lower()}": m for app in apps for m in app["models"]}
+    groups = []
+    for group in MENU:
+        lines = [_line(entry, seen.pop(entry.model)) for entry in group.entries if entry.model in seen]
+        if lines:
+            groups.append(_group(group.name, lines))
+    return [*groups, _group(REST, list(seen.values()))] if seen else groups
+
+
+def _line(entry: Entry, model: dict[str, Any]) -> dict[str, Any]:
+    line = {**model, "name": entry.label or model["name"]}
+    if entry.badge:
+        count = count_of(f"menu {entry.model}", entry.badge())
+        if count:
+            line |= {"badge": capped(count, MOST), "alarming": entry.alarming}
+    return line
+
+
+def _group(name: str, lines: list[dict[str, Any]]) -> dict[str, Any]:
+    label = name.lower()
+    return {"name": name, "app_label": label, "app_url": "", "has_module_perms": True, "models": lines}

@@ -1,0 +1,62 @@
+"""Which parents in the CRM the lock failures are about: one line per parent, the worst first."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+from django.db.models import QuerySet
+
+MOST = 10_000
+"""How many of the newest lock failures are looked at."""
+ITSELF = "itself"
+
+
+@dataclass(frozen=True)
+class Contended:
+    """A parent that was locked: `key` names it in an address, `label` to a person."""
+
+    key: str
+    object: str
+    external_id: str
+    count: int
+    first_at: datetime
+    last_at: datetime
+
+    @property
+    def label(self) -> str:
+        return f"{self.object} {self.external_id}"
+
+
+def contended(*, most: int = 10) -> list[Contended]:
+    """The parents with the most lock failures. A message counts under each parent it names; without one, under none."""
+    with connection.cursor() as cursor:
+        cursor.execute(BY_PARENT, [MOST, most])
+        return [Contended(f"{row[0]}:{row[1]}", *row) for row in cursor.fetchall()]
+
+
+def under(messages: QuerySet[Any], key: str) -> QuerySet[Any]:
+    """Those of the messages that name the parent of this key; `itself`: those that name none."""
+    if key == ITSELF:
+        return messages.filter(parents=[])
+    object_name, _, pk = key.partition(":")
+    by_external_id = messages.filter(parents__contains=[{"object": object_name, "external_id": pk}])
+    return by_external_id | messages.filter(parents__contains=[{"object": object_name, "crm_id": pk}])
+
+
+def parents_in_words(parents: list[dict[str, str]]) -> str:
+    """The parents of a message: "Account ACME-1 (account)"."""
+    return ", ".join(
+        f"{parent.get('object', '?')} {parent.get('external_id') or parent.get('crm_id') or '?'}" for parent in parents
+    )
+
+
+BY_PARENT = """
+    SELECT parent ->> 'object', coalesce(parent ->> 'external_id', parent ->> 'crm_id'),
+           count(*), min(dead.settled_at), max(dead.settled_at)
+      FROM (SELECT parents, settled_at FROM crmsync_outboxmessage
+             WHERE status = 'dead' AND failure_kind = 'contention'
+             ORDER BY settled_at DESC LIMIT %s) dead,
+           jsonb_array_elements(dead.parents) AS parent
+     GROUP BY 1, 2 ORDER BY 3 DESC, 5 DESC LIMIT %s
+"""

@@ -1,0 +1,4 @@
+"""The parts the operations staff's screens are made of: lists that stay fast, tabs, and questions before a change.
+
+It knows no table of Rota; every app's admin may use it.
+"""

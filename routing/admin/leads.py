@@ -1,0 +1,229 @@
+"""Leads and their assignments: read them, see why, assign, close or put back by hand."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Prefetch, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from desk.confirm import Asked, Question
+from desk.lists import Facts
+from desk.tabs import Tab, Tabs
+from desk.words import plural, short
+from routing import by_hand, find
+from routing.explain import balance, explain, phrase
+from routing.models import Assignment, Lead, Team
+from routing.presence import seats
+
+
+class LeadTabs(Tabs):
+    title = "status"
+    parameter_name = "status"
+    tabs = (
+        Tab("", "All", lambda rows: rows),
+        Tab("waiting", "Waiting", lambda rows: rows.filter(status="waiting"), counted=True, alarming=True),
+        Tab("set_aside", "Set aside", lambda rows: rows.filter(status="set_aside"), counted=True, alarming=True),
+        Tab("assigned", "Assigned", lambda rows: rows.filter(status="assigned"), counted=True),
+        Tab("closed", "Closed", lambda rows: rows.filter(status="closed"), counted=True),
+    )
+
+
+class TeamFilter(admin.SimpleListFilter):
+    """The teams by name, from their own small table: never a DISTINCT over the long one."""
+
+    title = "team"
+    parameter_name = "team"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(str(pk), name) for pk, name in Team.objects.order_by("name").values_list("pk", "name")[:100]]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value() or ""
+        return queryset.filter(team_id=int(value)) if value.isdigit() else queryset
+
+
+def state(name: str, label: str) -> SafeString:
+    """A status as a coloured word; the word alone says it, too."""
+    return format_html('<span class="state {}">{}</span>', name, label)
+
+
+@admin.register(Lead)
+class LeadAdmin(Facts):
+    list_display = ("lead", "company", "status_now", "team", "rep", "why_here", "received")
+    list_select_related = ("team",)
+    list_filter = (LeadTabs, TeamFilter)
+    search_fields = ("email",)
+    search_help_text = find.HELP
+    actions = ("assign_selected", "close_selected", "put_back")
+    empty_says = "No leads here. They arrive through the webhook of a source; see Sources."
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Lead]:
+        current = Assignment.objects.filter(ended_at=None).select_related("membership__rep")
+        return super().get_queryset(request).prefetch_related(Prefetch("assignments", current, to_attr="current"))
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Lead], search_term: str
+    ) -> tuple[QuerySet[Lead], bool]:
+        return find.find(queryset, search_term), False
+
+    @admin.display(description="lead")
+    def lead(self, lead: Lead) -> SafeString:
+        address = lead.email or lead.phone
+        return format_html('{}<br><span class="quiet">{}</span>', str(lead), address if str(lead) != address else "")
+
+    @admin.display(description="status")
+    def status_now(self, lead: Lead) -> SafeString:
+        return state(lead.status, lead.get_status_display())
+
+    @admin.display(description="rep")
+    def rep(self, lead: Lead) -> str:
+        current = _current(lead)
+        return current.membership.rep.name if current else "–"
+
+    @admin.display(description="why")
+    def why_here(self, lead: Lead) -> str:
+        return phrase(lead, _current(lead))
+
+    @admin.display(description="received")
+    def received(self, lead: Lead) -> str:
+        return short(lead.created_at)
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        lead = context["original"]
+        waits = lead.status in (Lead.Status.WAITING, Lead.Status.SET_ASIDE)
+        context["explanation"] = explain(lead)
+        context["current"] = _current(lead)
+        context["seats"] = seats(team_ids=[lead.team_id])[lead.team_id] if waits else []
+        context["title"] = str(lead)
+        context["subtitle"] = None
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def page_actions(self, row: Lead) -> dict[str, str]:
+        fitting = {
+            Lead.Status.WAITING: {"assign_selected": "Assign now", "close_selected": "Close"},
+            Lead.Status.SET_ASIDE: {"put_back": "Put back", "close_selected": "Close"},
+            Lead.Status.ASSIGNED: {"close_selected": "Close"},
+        }
+        return fitting.get(Lead.Status(row.status), {})
+
+    def has_work_permission(self, request: HttpRequest) -> bool:
+        """Leads are read-only as rows; who may change them may also move them on."""
+        return bool(request.user.has_perm("routing.change_lead"))
+
+    @admin.action(description="Assign selected", permissions=["work"])
+    def assign_selected(self, request: HttpRequest, queryset: QuerySet[Lead]) -> HttpResponse | None:
+        asked = Asked(request, queryset)
+        if not asked.confirmed:
+            return asked.page(
+                self,
+                Question(
+                    title=f"Assign {plural(len(asked.ids), 'lead')}",
+                    says="Each waiting lead takes its team's next turn now, before older ones that still wait. "
+                    "A lead stays waiting where no member is present or the turnstile is busy.",
+                    button="Assign",
+                    ready=_count(asked.ids, Lead.Status.WAITING),
+                    others="not waiting: they stay as they are",
+                ),
+                describe,
+            )
+        given = by_hand.assign_now(lead_ids=asked.ids)
+        failed = f"The turns of {plural(len(given.failed_teams), 'team')} failed: their leads stay waiting."
+        return asked.tell(
+            self, given.taken, "Assigned", "that nobody can take now", failed if given.failed_teams else ""
+        )
+
+    @admin.action(description="Close selected", permissions=["work"])
+    def close_selected(self, request: HttpRequest, queryset: QuerySet[Lead]) -> HttpResponse | None:
+        asked = Asked(request, queryset)
+        if not asked.confirmed:
+            return asked.page(
+                self,
+                Question(
+                    title=f"Close {plural(len(asked.ids), 'lead')}",
+                    says="Their assignments end, and a new event of the same address makes a new lead. "
+                    "A closed lead is not opened again.",
+                    button="Close",
+                    ready=_count(asked.ids, *Lead.OPEN),
+                    others="closed already",
+                ),
+                describe,
+            )
+        return asked.tell(self, by_hand.close_now(lead_ids=asked.ids), "Closed", "already closed")
+
+    @admin.action(description="Put back (set aside → waiting)", permissions=["work"])
+    def put_back(self, request: HttpRequest, queryset: QuerySet[Lead]) -> HttpResponse | None:
+        asked = Asked(request, queryset)
+        if not asked.confirmed:
+            return asked.page(
+                self,
+                Question(
+                    title=f"Put {plural(len(asked.ids), 'lead')} back",
+                    says="They wait for a turn of their team again. Where the turn fails again, they are set aside again.",
+                    button="Put back",
+                    ready=_count(asked.ids, Lead.Status.SET_ASIDE),
+                    others="not set aside",
+                ),
+                describe,
+            )
+        return asked.tell(self, by_hand.put_back_now(lead_ids=asked.ids), "Put back", "not set aside")
+
+
+@admin.register(Assignment)
+class AssignmentAdmin(Facts):
+    list_display = ("turn_of_team", "lead", "rep", "lag_moved", "how", "assigned", "ended")
+    list_select_related = ("lead", "team", "membership__rep")
+    list_filter = (TeamFilter,)
+    empty_says = "No assignments yet: the first lead that a member can take makes one."
+
+    @admin.display(description="turn")
+    def turn_of_team(self, assignment: Assignment) -> str:
+        return f"{assignment.team} {assignment.turn:,}"
+
+    @admin.display(description="rep")
+    def rep(self, assignment: Assignment) -> str:
+        return assignment.membership.rep.name
+
+    @admin.display(description="lag before → after")
+    def lag_moved(self, assignment: Assignment) -> str:
+        return f"{balance(assignment.lag_before)} → {balance(assignment.lag_after)}".replace(" its share", "")
+
+    @admin.display(description="how")
+    def how(self, assignment: Assignment) -> str:
+        return "preferred" if assignment.preferred else "in turn"
+
+    @admin.display(description="assigned")
+    def assigned(self, assignment: Assignment) -> str:
+        return short(assignment.assigned_at)
+
+    @admin.display(description="ended")
+    def ended(self, assignment: Assignment) -> str:
+        if assignment.ended_at is None:
+            return "current"
+        return f"{short(assignment.ended_at)}: {assignment.get_end_reason_display().lower()}"
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """An assignment is explained on its lead's page."""
+        found = Assignment.objects.filter(pk=object_id).first() if object_id.isdigit() else None
+        if found is None or not self.has_view_permission(request):
+            return super().change_view(request, object_id, form_url, extra_context)
+
+        return redirect("admin:routing_lead_change", found.lead_id)
+
+
+def describe(lead: Lead) -> str:
+    """A lead in a line of a question."""
+    return f"{lead}, {lead.company or lead.email or lead.phone}: {lead.get_status_display().lower()} in {lead.team}"
+
+
+def _current(lead: Lead) -> Assignment | None:
+    current: list[Assignment] = lead.current  # type: ignore[attr-defined]
+    return current[0] if current else None
+
+
+def _count(ids: list[int], *statuses: str) -> int:
+    return Lead.objects.filter(pk__in=ids, status__in=statuses).count()

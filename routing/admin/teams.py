@@ -1,0 +1,175 @@
+"""Teams and the memberships in them: names, weights, who takes part."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Count, Q, QuerySet
+from django.forms import ModelForm
+from django.http import HttpRequest, HttpResponse
+from django.utils.safestring import SafeString
+
+from desk.confirm import Asked, Question
+from desk.tabs import Tab, Tabs
+from desk.words import plural, short
+from routing import members
+from routing.admin.leads import TeamFilter, state
+from routing.admin.turnstile import ChangedBetweenTurns
+from routing.explain import balance
+from routing.models import Membership, Team
+from routing.presence import seats
+
+
+class TeamTabs(Tabs):
+    title = "service"
+    parameter_name = "service"
+    tabs = (
+        Tab("", "In service", lambda rows: rows.filter(retired_at=None)),
+        Tab("retired", "Retired", lambda rows: rows.exclude(retired_at=None)),
+    )
+
+
+@admin.register(Team)
+class TeamAdmin(ChangedBetweenTurns):
+    list_display = ("name", "outside_hours", "takes_part", "retired")
+    list_filter = (TeamTabs,)
+    ordering = ("name",)
+    search_fields = ("name",)
+    fields = ("name", "outside_hours")
+    actions = ("retire_selected",)
+    empty_says = "No teams yet. Add one, then add reps to it under Memberships."
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Team]:
+        taking_part = Count("memberships", filter=Q(memberships__active=True, memberships__rep__retired_at=None))
+        return super().get_queryset(request).annotate(taking_part=taking_part)
+
+    @admin.display(description="members taking part")
+    def takes_part(self, team: Team) -> int:
+        return team.taking_part  # type: ignore[attr-defined,no-any-return]
+
+    @admin.display(description="retired")
+    def retired(self, team: Team) -> str:
+        return short(team.retired_at)
+
+    def save_model(self, request: HttpRequest, obj: Team, form: ModelForm, change: bool) -> None:
+        if not change:
+            obj.save()
+            return
+        if "name" in form.changed_data:
+            obj.save(update_fields=["name"])
+        if "outside_hours" in form.changed_data:
+            members.set_outside_hours(team=obj, outside_hours=obj.outside_hours)
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        team = context.get("original")
+        context["seats"] = seats(team_ids=[team.pk])[team.pk] if team else []
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def page_actions(self, row: Team) -> dict[str, str]:
+        return {} if row.retired_at else {"retire_selected": "Retire"}
+
+    @admin.action(description="Retire selected", permissions=["change"])
+    def retire_selected(self, request: HttpRequest, queryset: QuerySet[Team]) -> HttpResponse | None:
+        asked = Asked(request, queryset)
+        found = Team.objects.filter(pk__in=asked.ids)
+        if not asked.confirmed:
+            return asked.page(
+                self,
+                Question(
+                    title=f"Retire {plural(len(asked.ids), 'team')}",
+                    says="Nobody takes leads in a retired team; its waiting leads stay visible. Sources that still "
+                    "send to it should be given another team first. This cannot be undone here.",
+                    button="Retire",
+                    ready=found.filter(retired_at=None).count(),
+                    others="retired already",
+                ),
+            )
+        return self.carry_out(asked, lambda: members.retire_teams(teams=found), "Retired", "already retired")
+
+
+class PartTabs(Tabs):
+    title = "part"
+    parameter_name = "part"
+    tabs = (
+        Tab("", "Taking part", lambda rows: rows.filter(active=True)),
+        Tab("no", "Taking no part", lambda rows: rows.filter(active=False)),
+    )
+
+
+@admin.register(Membership)
+class MembershipAdmin(ChangedBetweenTurns):
+    list_display = ("member", "team", "weight", "stands", "last_turn", "part", "joined")
+    list_select_related = ("team", "rep")
+    list_filter = (PartTabs, TeamFilter)
+    ordering = ("team__name", "rep__name")
+    search_fields = ("rep__name", "rep__email")
+    search_help_text = "Name or e-mail address of the rep."
+    autocomplete_fields = ("team", "rep")
+    fields = ("team", "rep", "weight")
+    actions = ("let_take_part", "take_out")
+    empty_says = "Nobody here. Add a membership to let a rep take turns in a team."
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Membership | None = None) -> tuple[str, ...]:
+        return ("team", "rep", "stands", "last_turn", "part", "joined") if obj else ()
+
+    def get_fields(self, request: HttpRequest, obj: Membership | None = None) -> tuple[str, ...]:
+        return ("team", "rep", "weight", *(("stands", "last_turn", "part", "joined") if obj else ()))
+
+    @admin.display(description="rep", ordering="rep__name")
+    def member(self, membership: Membership) -> str:
+        return membership.rep.name
+
+    @admin.display(description="lag", ordering="lag")
+    def stands(self, membership: Membership) -> str:
+        return balance(membership.lag)
+
+    @admin.display(description="takes part", ordering="active")
+    def part(self, membership: Membership) -> SafeString:
+        if membership.rep.retired_at:
+            return state("closed", "retired")
+        return state("ok", "yes") if membership.active else state("closed", "no")
+
+    @admin.display(description="joined", ordering="joined_at")
+    def joined(self, membership: Membership) -> str:
+        return short(membership.joined_at)
+
+    def save_model(self, request: HttpRequest, obj: Membership, form: ModelForm, change: bool) -> None:
+        if not change:
+            obj.pk = members.add_member(team=obj.team, rep=obj.rep, weight=obj.weight).pk
+        elif "weight" in form.changed_data:
+            members.set_weight(membership=obj, weight=obj.weight)
+
+    def page_actions(self, row: Membership) -> dict[str, str]:
+        return {"take_out": "Take out of turns"} if row.active else {"let_take_part": "Let take part again"}
+
+    @admin.action(description="Let take part again", permissions=["change"])
+    def let_take_part(self, request: HttpRequest, queryset: QuerySet[Membership]) -> HttpResponse | None:
+        return self._set_active(
+            Asked(request, queryset),
+            active=True,
+            title="Let {} take part",
+            says="They take turns again, from the lag of the day they left: nobody floods on return.",
+            button="Let take part",
+            others="taking part already",
+        )
+
+    @admin.action(description="Take out of turns", permissions=["change"])
+    def take_out(self, request: HttpRequest, queryset: QuerySet[Membership]) -> HttpResponse | None:
+        return self._set_active(
+            Asked(request, queryset),
+            active=False,
+            title="Take {} out of turns",
+            says="They get no more leads in this team. Open leads stay theirs, and their lag is frozen.",
+            button="Take out",
+            others="taking no part already",
+        )
+
+    def _set_active(
+        self, asked: Asked, *, active: bool, title: str, says: str, button: str, others: str
+    ) -> HttpResponse | None:
+        found = Membership.objects.filter(pk__in=asked.ids)
+        if not asked.confirmed:
+            ready = found.exclude(active=active).count()
+            count = plural(len(asked.ids), "member")
+            return asked.page(self, Question(title.format(count), says, button, ready, others))
+        move = lambda: members.set_active(memberships=found, active=active)  # noqa: E731
+        return self.carry_out(asked, move, "Changed", others)

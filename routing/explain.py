@@ -1,0 +1,115 @@
+"""Why a lead went where it went: the facts of its assignments in sentences a person can check.
+
+Everything here was recorded at the time; nothing is worked out afterwards.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from routing.models import Assignment, InboundEvent, Lead, Membership
+from routing.models.team import SCALE
+
+FAIR = SCALE // 200
+"""Less than this, half a hundredth of a lead, reads as "on its share"."""
+
+
+@dataclass(frozen=True)
+class Considered:
+    """A member of the team in one turn: a candidate with a weight, or skipped with the reason."""
+
+    name: str
+    weight: int | None = None
+    share: float = 0
+    reason: str = ""
+    taker: bool = False
+
+
+@dataclass(frozen=True)
+class TurnTaken:
+    """One assignment of the lead, and who else might have had it."""
+
+    assignment: Assignment
+    sentence: str
+    candidates: list[Considered]
+    skipped: list[Considered]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How the lead came to its team, what was reported of it, and every turn it went through, newest first."""
+
+    came: list[tuple[str, str]]
+    events: list[InboundEvent]
+    turns: list[TurnTaken] = field(default_factory=list)
+
+
+def explain(lead: Lead) -> Explanation:
+    """Everything known about why this lead is where it is."""
+    found = lead.assignments.select_related("membership__rep", "team", "roster").order_by("-id")
+    assignments = list(found)
+    names = _names(assignments)
+    events = lead.events.select_related("source").order_by("-id")[:50]
+    return Explanation(_came(lead), list(events), [_turn(assignment, names) for assignment in assignments])
+
+
+def balance(lag: int | float) -> str:
+    """A lag in words: "0.40 leads behind its share", "0.60 leads ahead of its share", "on its share"."""
+    if abs(lag) < FAIR:
+        return "on its share"
+    leads = f"{abs(lag) / SCALE:.2f} leads"
+    return f"{leads} behind its share" if lag > 0 else f"{leads} ahead of its share"
+
+
+def phrase(lead: Lead, current: Assignment | None) -> str:
+    """Why, in a few words, for a list."""
+    if lead.status == Lead.Status.WAITING:
+        return "nobody could take it yet"
+    if lead.status == Lead.Status.SET_ASIDE:
+        return lead.set_aside_because.splitlines()[0][:60]
+    if current is None:
+        return "–"
+    if current.preferred:
+        return f"turn {current.turn}, preferred"
+    return f"turn {current.turn}, was {balance(current.lag_before)}"
+
+
+def _came(lead: Lead) -> list[tuple[str, str]]:
+    came = [(key.replace("_", " "), str(value)) for key, value in lead.why.items()]
+    if lead.account:
+        came.append(("account", f"{lead.account}, found by the domain of the e-mail address"))
+    if lead.previous_id:
+        came.append(("came before as", f"lead {lead.previous_id}, closed when this one arrived"))
+    return came
+
+
+def _names(assignments: Iterable[Assignment]) -> dict[str, str]:
+    """Names by membership id, as the rosters write it."""
+    ids = {int(pk) for a in assignments for pk in (*a.roster.candidates, *a.roster.skipped)}
+    found = Membership.objects.filter(pk__in=ids).values_list("pk", "rep__name")
+    return {str(pk): name for pk, name in found}
+
+
+def _turn(assignment: Assignment, names: dict[str, str]) -> TurnTaken:
+    weights: dict[str, Any] = assignment.roster.candidates
+    total = sum(weights.values()) or 1
+    taker = str(assignment.membership_id)
+    candidates = [
+        Considered(names.get(pk, f"member {pk}"), weight, weight / total, taker=pk == taker)
+        for pk, weight in sorted(weights.items(), key=lambda item: (item[0] != taker, -item[1], names.get(item[0], "")))
+    ]
+    skipped = [
+        Considered(names.get(pk, f"member {pk}"), reason=reason)
+        for pk, reason in sorted(assignment.roster.skipped.items(), key=lambda item: names.get(item[0], ""))
+    ]
+    return TurnTaken(assignment, _sentence(assignment, len(candidates)), candidates, skipped)
+
+
+def _sentence(assignment: Assignment, count: int) -> str:
+    rep = assignment.membership.rep.name
+    if assignment.preferred:
+        return f"{rep} is preferred for this lead and was available, so it cost nobody a turn."
+    if count == 1:
+        return f"{rep} was the only candidate, so it cost nobody a turn."
+    before, after = balance(assignment.lag_before), balance(assignment.lag_after)
+    return f"It was {rep}'s turn among {count} candidates: was {before} before it, {after} after it."
