@@ -21,7 +21,7 @@ class RotaAdminSite(AdminSite):
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         live = path("numbers/", self.admin_view(self.numbers), name="numbers")
-        return [live, *super().get_urls()]  # type: ignore[list-item]
+        return [live, *super().get_urls()]
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         return grouped(super().get_app_list(request))

@@ -162,8 +162,8 @@ def received_by_member(member_ids: list[int]) -> dict[int, int]:
     midnight = (timezone.now() - timedelta(hours=1)).replace(hour=0, minute=0, second=0, microsecond=0)
     by_member = Assignment.objects.order_by().values_list("membership_id").annotate(Count("pk"))
     key = f"received-before-{midnight:%Y-%m-%d}"
-    before: dict[int, int] = cache.get_or_set(key, lambda: dict(by_member.filter(assigned_at__lt=midnight)), 600)
-    received = dict(before)
+    before = cache.get_or_set(key, lambda: dict(by_member.filter(assigned_at__lt=midnight)), 600)
+    received: dict[int, int] = dict(before or {})
     for member, count in by_member.filter(membership_id__in=member_ids, assigned_at__gte=midnight):
         received[member] = received.get(member, 0) + count
     return received

@@ -46,7 +46,7 @@ class BigList(admin.ModelAdmin):
     show_facets = admin.ShowFacets.NEVER
     list_per_page = 50
     list_max_show_all = 200
-    ordering = ("-pk",)
+    ordering: tuple[str, ...] = ("-pk",)
     empty_says = "Nothing here yet."
 
     def page_actions(self, row: Any) -> dict[str, str]:
@@ -60,7 +60,7 @@ class Facts(BigList):
     Not sortable by column: on a long table only the order that has an index is fast.
     """
 
-    sortable_by = ()
+    sortable_by: tuple[str, ...] = ()
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

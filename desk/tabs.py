@@ -35,8 +35,7 @@ class Tab:
 def count_of(key: str, rows: QuerySet[Any]) -> int:
     """The count for a badge, up to 1,001; remembered for a few seconds, for every page shows it."""
     known = f"count {cache.get(SINCE, 0)} {key}".replace(" ", "-")
-    found: int = cache.get_or_set(known, lambda: count_up_to(rows, MOST), SECONDS)
-    return found
+    return int(cache.get_or_set(known, lambda: count_up_to(rows, MOST), SECONDS) or 0)
 
 
 def count_anew() -> None:
@@ -70,7 +69,7 @@ class Tabs(SimpleListFilter):
             count = count_of(f"{self.of} {tab.name}", tab.rows(self.all)) if tab.counted else None
             yield {
                 "selected": tab is here,
-                "query_string": changelist.get_query_string({self.parameter_name: tab.name or None}),
+                "query_string": changelist.get_query_string({str(self.parameter_name): tab.name or None}),
                 "display": tab.label,
                 "count": None if count is None else capped(count, MOST),
                 "alarming": tab.alarming and bool(count),

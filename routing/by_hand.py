@@ -39,18 +39,12 @@ def assign_now(*, lead_ids: Sequence[int]) -> Given:
 def close_now(*, lead_ids: Sequence[int]) -> int:
     """Close those of the leads that are open. Return how many; a rep with an open-leads cap has room again."""
     with transaction.atomic(durable=True):
-        closed = leads.close(lead_ids=lead_ids)
-    _sweep_teams_of(lead_ids)
-    return closed
+        return leads.close(lead_ids=lead_ids)
 
 
 def put_back_now(*, lead_ids: Sequence[int]) -> int:
     """Let leads that were set aside wait for a turn again. Return how many."""
     back = turns.put_back(lead_ids=lead_ids)
-    _sweep_teams_of(lead_ids)
-    return back
-
-
-def _sweep_teams_of(lead_ids: Sequence[int]) -> None:
     for team_id in Lead.objects.filter(pk__in=lead_ids).order_by().values_list("team_id", flat=True).distinct():
         ask("routing.tasks.sweep_team", team_id)
+    return back

@@ -114,7 +114,7 @@ def add_shifts(*, rep: Rep, ranges: Sequence[tuple[datetime, datetime]]) -> int:
     wanted = [DateTimeTZRange(start, end) for start, end in ranges]
     there = set(Shift.objects.filter(rep=rep, during__in=wanted).values_list("during", flat=True))
     added = Shift.objects.bulk_create([Shift(rep=rep, during=during) for during in wanted if during not in there])
-    _sweep_when_committed(team_ids)
+    sweep_when_committed(team_ids=team_ids)
     return len(added)
 
 

@@ -5,7 +5,7 @@ it was given.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 
 from django.db import connection
@@ -39,11 +39,13 @@ def seats(*, team_ids: Sequence[int]) -> dict[int, list[Seat]]:
     with connection.cursor() as cursor:
         cursor.execute(SEATS, [SCALE, list(team_ids)])
         for row in cursor.fetchall():
-            seat = Seat(*row[:5], float(row[5]), *row[6:])
+            values = dict(zip(COLUMNS, row, strict=True))
+            seat = Seat(**{**values, "lag": float(values["lag"])})
             found[seat.team_id].append(seat)
     return found
 
 
+COLUMNS = tuple(field.name for field in fields(Seat))
 SEATS = """
     SELECT m.id, m.team_id, r.id, r.name, m.weight, m.lag::numeric / %s, m.last_turn,
            (SELECT a.assigned_at FROM routing_assignment a

@@ -5,7 +5,6 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 
 from crmsync.admin.outbox import Messages
 from crmsync.contended import ITSELF, contended, parents_in_words, under
@@ -79,8 +78,7 @@ class LockFailureAdmin(Dead):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         context = {"contended": contended() if request.method == "GET" else [], **(extra_context or {})}
-        response: TemplateResponse = super().changelist_view(request, context)
-        return response
+        return super().changelist_view(request, context)
 
 
 class KindFilter(admin.SimpleListFilter):

@@ -50,7 +50,7 @@ class PriorityFilter(admin.SimpleListFilter):
 class Messages(Facts):
     """What every list of messages shares: the record, and a page with fields, parents and the line of attempts."""
 
-    list_select_related: Any = ("record",)
+    list_select_related = ("record",)
     search_fields = ("record__external_id",)
     search_help_text = "Rota's key of the record, its id in the CRM (with an object in front: Lead 00Q…), or #message."
     change_form_template = "admin/crmsync/message.html"

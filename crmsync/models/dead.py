@@ -22,7 +22,7 @@ class DeadLetterManager(models.Manager["DeadLetter"]):
 class LockFailure(OutboxMessage):
     """Dead because somebody held a lock in the org for longer than Rota was told to wait."""
 
-    objects = LockFailureManager()
+    objects = LockFailureManager()  # type: ignore[assignment,misc]
 
     class Meta:
         proxy = True
@@ -32,7 +32,7 @@ class LockFailure(OutboxMessage):
 class DeadLetter(OutboxMessage):
     """Dead for any other reason: refused, or failed too often."""
 
-    objects = DeadLetterManager()
+    objects = DeadLetterManager()  # type: ignore[assignment,misc]
 
     class Meta:
         proxy = True

@@ -161,7 +161,7 @@ class LeadAdmin(Facts):
                 self,
                 Question(
                     title=f"Put {plural(len(asked.ids), 'lead')} back",
-                    says="They wait for a turn of their team again. Where the turn fails again, they are set aside again.",
+                    says="They wait for a turn of their team again. One whose turn fails again is set aside again.",
                     button="Put back",
                     ready=_count(asked.ids, Lead.Status.SET_ASIDE),
                     others="not set aside",

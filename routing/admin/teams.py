@@ -44,7 +44,7 @@ class TeamAdmin(ChangedBetweenTurns):
 
     @admin.display(description="members taking part")
     def takes_part(self, team: Team) -> int:
-        return team.taking_part  # type: ignore[attr-defined,no-any-return]
+        return team.taking_part  # type: ignore[attr-defined]
 
     @admin.display(description="retired")
     def retired(self, team: Team) -> str:
