@@ -1,6 +1,7 @@
 """The connections under the HTTP server, so that one can be cut in the middle of a call, as a network does."""
 
 import asyncio
+import socket
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -14,6 +15,8 @@ class Wire(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        # asyncio leaves this off for a listener that was bound elsewhere; with it off every answer took 40 ms longer.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.is_lost = asyncio.Event()
         if self.client is not None:
             _open[self.client] = self
