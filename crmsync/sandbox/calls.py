@@ -54,7 +54,8 @@ class DataCall:
         raw = await self.request.body()
         try:
             document = json.loads(raw, parse_constant=_no_constant)
-            json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair is no text
+            if b"\\ud" in raw.lower():  # half a surrogate pair is no text
+                json.dumps(document, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
             raise CallError(400, "JSON_PARSER_ERROR", str(error)) from None
         if not isinstance(document, dict):

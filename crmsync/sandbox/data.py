@@ -62,7 +62,7 @@ async def data(request: Request) -> Response:
     """Every call below `/services/data/`; a trailing slash makes no difference."""
     org: Org = request.app.state.org
     segments = [unquote(part) for part in request.scope["raw_path"].decode("ascii").split("/") if part]
-    version = _VERSION.fullmatch(segments[2])
+    version = _VERSION.fullmatch(segments[2]) if len(segments) > 2 else None
     call = DataCall(org, request, int(version[1]) if version else describe.NEWEST_VERSION, segments[3:])
     org.calls += 1
     try:

@@ -9,14 +9,14 @@ from pathlib import Path
 class Options:
     """Costs are milliseconds and, like the lock wait of 10 s, are multiplied by `scale`; `token_ttl` is in seconds."""
 
-    data: Path = Path("var/sandbox-org")
+    data: Path = Path("var/sandbox")
     host: str = "127.0.0.1"
-    port: int = 8765
+    port: int = 8001
     scale: float = 1.0
     transaction_ms: float = 20.0
     row_ms: float = 1.0
-    client_id: str = "rota-sandbox"
-    client_secret: str = "rota-sandbox-secret"
+    client_id: str = "rota"
+    client_secret: str = "sandbox"
     token_ttl: float = 7200.0
 
 

@@ -53,7 +53,7 @@ class Org:
         await self.store.commit(Writes(self._seed_records(), wipe=True))
 
     def next_number(self) -> int:
-        """The number of a new transaction (or hold from outside); never given twice, not even after a restart."""
+        """The number of a new transaction or hold from outside. A restart goes on after the highest in the journal."""
         self._last_number += 1
         return self._last_number
 

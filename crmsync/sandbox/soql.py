@@ -119,7 +119,11 @@ class _Compiler:
         if isinstance(condition, Comparison):
             return self._comparison(condition)
         parts = [self._condition(part) for part in condition.parts]
-        return f"(NOT {parts[0]})" if condition.operator == "NOT" else f"({f' {condition.operator} '.join(parts)})"
+        return (
+            f"(NOT coalesce({parts[0]}, 0))"
+            if condition.operator == "NOT"
+            else f"({f' {condition.operator} '.join(parts)})"
+        )
 
     def _comparison(self, comparison: Comparison) -> str:
         column = self._column(comparison.name)
@@ -129,18 +133,18 @@ class _Compiler:
             if column.field.type not in TEXT_TYPES or literal.kind != "text":
                 self._wrong_value(column.field)
             self._parameters.append(_like_pattern(literal.text))
-            return f"coalesce({sql} LIKE ? ESCAPE '\\', 0)"
+            return f"({sql} LIKE ? ESCAPE '\\')"
         found = [self._value(column.field, literal) for literal in comparison.literals]
         if operator in ("IN", "NOT IN"):
             given = [value for value in found if value is not None]
             self._parameters += given
             marks = ", ".join("?" for _ in given)
-            tests = [f"coalesce({sql} IN ({marks}), 0)"] + ([f"{sql} IS NULL"] if None in found else [])
-            return f"({'NOT ' if operator == 'NOT IN' else ''}({' OR '.join(tests)}))"
+            test = " OR ".join([f"{sql} IN ({marks})"] + ([f"{sql} IS NULL"] if None in found else []))
+            return f"(NOT coalesce({test}, 0))" if operator == "NOT IN" else f"({test})"
         self._parameters.append(found[0])
         if operator in ("=", "!="):
             return f"({sql} {'IS' if operator == '=' else 'IS NOT'} ?)"
-        return f"coalesce({sql} {operator} ?, 0)"
+        return f"({sql} {operator} ?)"
 
     def _value(self, known: Field, literal: Token) -> Any:
         if literal.word == "NULL":

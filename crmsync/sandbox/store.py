@@ -169,7 +169,7 @@ def _upsert_sql(sobject: SObject) -> str:
 
 
 def _create(connection: sqlite3.Connection, schema: Schema) -> None:
-    """Make what is missing: tables, columns that the schema gained, indexes of unique and external id fields."""
+    """Make what is missing: tables, columns that the schema gained, indexes of ids that people look up by."""
     connection.execute(
         "CREATE TABLE IF NOT EXISTS journal (seq INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER, entry TEXT)"
     )
@@ -182,7 +182,7 @@ def _create(connection: sqlite3.Connection, schema: Schema) -> None:
                 collate = " COLLATE NOCASE" if known.type in NO_CASE else ""
                 sql_type = SQL_TYPES.get(known.type, "TEXT")
                 connection.execute(f'ALTER TABLE "{sobject.name}" ADD COLUMN "{known.name}" {sql_type}{collate}')
-            if known.unique or known.external_id:
+            if known.unique or known.external_id or known.type == "email":
                 unique = "UNIQUE " if known.unique else ""
                 connection.execute(
                     f'CREATE {unique}INDEX IF NOT EXISTS "{sobject.name}_{known.name}" '

@@ -26,7 +26,7 @@ def to_stored(field: Field, value: Any) -> Any:
             raise _wrong_type(field, value)
         return None
     if field.type in TEXT_TYPES:
-        return _text(field, value)
+        return _text(field, value) or None
     if field.type in NUMBER_TYPES or field.type == "int":
         return _number(field, value)
     if field.type == "boolean":

@@ -13,8 +13,8 @@ import requests
 from requests.adapters import HTTPAdapter
 from simple_salesforce import Salesforce
 
-SECRET = {"consumer_key": "rota-sandbox", "consumer_secret": "rota-sandbox-secret"}
-LOCK_WAIT_S = 0.5  # with the scale below
+SECRET = {"consumer_key": "rota", "consumer_secret": "sandbox"}
+LOCK_WAIT_S = 0.5  # of the hasty org
 
 
 class PlainHttp(HTTPAdapter):
@@ -96,16 +96,29 @@ def running_org(data: Path, *options: str) -> Iterator[Org]:
 
 
 @pytest.fixture(scope="session")
-def _shared_org(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Org]:
+def _patient_org(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Org]:
+    with running_org(tmp_path_factory.mktemp("org"), "--transaction-ms", "1", "--row-ms", "0.05") as org:
+        yield org
+
+
+@pytest.fixture(scope="session")
+def _hasty_org(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Org]:
     with running_org(tmp_path_factory.mktemp("org"), "--scale", "0.05") as org:
         yield org
 
 
 @pytest.fixture
-def org(_shared_org: Org) -> Org:
-    """An org with its first users only. A lock wait takes half a second, a transaction a millisecond."""
-    _shared_org.admin("POST", "reset")
-    return _shared_org
+def org(_patient_org: Org) -> Org:
+    """An org with its first users only. A lock is waited for as long as by Salesforce, a transaction takes a millisecond."""
+    _patient_org.admin("POST", "reset")
+    return _patient_org
+
+
+@pytest.fixture
+def hasty_org(_hasty_org: Org) -> Org:
+    """An org with its first users only, in which a lock is waited for half a second."""
+    _hasty_org.admin("POST", "reset")
+    return _hasty_org
 
 
 @pytest.fixture
@@ -116,13 +129,13 @@ def sf(org: Org) -> Salesforce:
 @pytest.fixture
 def make_account(sf: Salesforce) -> Callable[[str], str]:
     """Makes an account with this external id and returns its record id."""
+    return lambda external_id: new_account(sf, external_id)
 
-    def make(external_id: str) -> str:
-        result = sf.Account.upsert(f"Rota_Id__c/{external_id}", {"Name": external_id}, raw_response=True)
-        record_id: str = result.json()["id"]
-        return record_id
 
-    return make
+def new_account(sf: Salesforce, external_id: str) -> str:
+    result = sf.Account.upsert(f"Rota_Id__c/{external_id}", {"Name": external_id}, raw_response=True)
+    record_id: str = result.json()["id"]
+    return record_id
 
 
 def collect(sf: Salesforce, path: str, records: list[dict[str, Any]], method: str = "PATCH", **body: Any) -> Any:

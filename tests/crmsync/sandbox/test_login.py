@@ -13,7 +13,7 @@ def test_client_credentials_open_a_session(org: Org) -> None:
 
 def test_a_wrong_secret_is_an_invalid_client(org: Org) -> None:
     with pytest.raises(SalesforceAuthenticationFailed) as refused:
-        Salesforce(session=org.session(), domain="127.0.0.1", consumer_key="rota-sandbox", consumer_secret="wrong")
+        Salesforce(session=org.session(), domain="127.0.0.1", consumer_key="rota", consumer_secret="wrong")
     assert refused.value.code == "invalid_client"
 
 

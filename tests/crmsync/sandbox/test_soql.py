@@ -9,10 +9,10 @@ from tests.crmsync.sandbox.conftest import Org, collect
 
 
 @pytest.fixture(scope="module")
-def asked(_shared_org: Org) -> Iterator[Salesforce]:
+def asked(_hasty_org: Org) -> Iterator[Salesforce]:
     """A client of an org with a few leads, which the tests of this file only read."""
-    _shared_org.admin("POST", "reset")
-    sf = _shared_org.client()
+    _hasty_org.admin("POST", "reset")
+    sf = _hasty_org.client()
     ada, ben = (row["Id"] for row in sf.query("SELECT Id FROM User WHERE Title = 'Sales rep' LIMIT 2")["records"])
     leads: list[dict[str, Any]] = [
         {"LastName": "Alpha", "City": "Oslo", "Rota_Version__c": 1, "OwnerId": ada},
