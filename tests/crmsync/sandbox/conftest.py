@@ -109,7 +109,7 @@ def _hasty_org(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Org]:
 
 @pytest.fixture
 def org(_patient_org: Org) -> Org:
-    """An org with its first users only. A lock is waited for as long as by Salesforce, a transaction takes a millisecond."""
+    """An org with its first users only. A lock is waited for 10 s, a transaction takes a millisecond."""
     _patient_org.admin("POST", "reset")
     return _patient_org
 

@@ -1,6 +1,8 @@
 """The sandbox org stands apart from the product: neither imports the other."""
 
 import ast
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -39,3 +41,19 @@ def test_only_its_own_command_imports_the_sandbox() -> None:
 def test_it_starts_without_settings_and_without_django() -> None:
     program = "import sys, crmsync.sandbox.server; assert not any(name.startswith('django') for name in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT, env={})
+
+
+def test_the_management_command_is_the_same_org(tmp_path: Path) -> None:
+    command = [sys.executable, "manage.py", "sandbox_org", "--port", "0", "--data", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("sandbox org listening on http://127.0.0.1:")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+
+
+def test_options_that_make_no_sense_are_a_usage_error(tmp_path: Path) -> None:
+    for option in (["--port", "70000"], ["--scale", "-1"], ["--row-ms", "much"]):
+        command = [sys.executable, "-m", "crmsync.sandbox", "--data", str(tmp_path / "org"), *option]
+        refused = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=20)
+        assert refused.returncode == 2 and option[1] in refused.stderr
