@@ -116,7 +116,7 @@ def _record_ids(org: Org, body: dict[str, Any]) -> list[str]:
     if sobject is None or by is None or not isinstance(values, list) or not values:
         raise BadRequest("name ids, or an object with external_ids and their field")
     for value in values:
-        if not org.store.ids_with(sobject, by, value):
+        if not isinstance(value, str) or not org.store.ids_with(sobject, by, value):
             raise BadRequest(f"no {sobject.name} has {by.name} {value}")
     return [record_id for value in values for record_id in org.store.ids_with(sobject, by, value)]
 
@@ -130,7 +130,7 @@ def _seconds(body: dict[str, Any]) -> float:
 
 def _whole(request: Request, name: str, start: int) -> int:
     text = request.query_params.get(name, str(start))
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > 15:
         raise BadRequest(f"{name} is a whole number")
     return int(text)
 

@@ -63,6 +63,8 @@ def draft(row: Row) -> Draft:
     if row.key is not None:
         known, key_value = row.key
         stored[known.name] = values.to_stored(known, key_value)
+        if stored[known.name] is None:
+            raise RowError("MISSING_ARGUMENT", f"{known.name} not specified", [known.name])
     return Draft(stored, tuple(links))
 
 

@@ -22,6 +22,7 @@ _TOKEN = re.compile(
     r"|(?P<end>$))",
     re.DOTALL,
 )
+MOST_DIGITS = 9  # of LIMIT and OFFSET
 COMPARISONS = {"=", "!=", "<>", "<", "<=", ">", ">="}
 
 
@@ -206,7 +207,7 @@ class _Parser:
 
     def _count(self) -> int:
         token = self._take()
-        if token.kind != "number" or not token.text.isdecimal():
+        if token.kind != "number" or not token.text.isdecimal() or len(token.text) > MOST_DIGITS:
             raise self._unexpected(token)
         return int(token.text)
 

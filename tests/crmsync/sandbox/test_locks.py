@@ -125,6 +125,7 @@ def test_a_hold_that_cannot_be_had_or_named_is_refused(hasty_org: Org) -> None:
     org.admin("POST", "locks", {"ids": [account]}, status=409)
     org.admin("POST", "locks", {"ids": ["nonsense"]}, status=400)
     org.admin("POST", "locks", {"object": "Account", "external_ids": ["none"]}, status=400)
+    org.admin("POST", "locks", {"object": "Account", "external_ids": [[]]}, status=400)
     org.admin("POST", "locks", {"id": account}, status=400)
     org.admin("DELETE", f"locks/{hold}")
     org.admin("DELETE", f"locks/{hold}", status=404)

@@ -68,6 +68,13 @@ def test_any_external_id_can_stand_in_the_address(org: Org, sf: Salesforce, exte
     assert org.admin("GET", "records/Lead")["records"] == []
 
 
+def test_an_external_id_of_nothing_is_no_external_id(org: Org, sf: Salesforce) -> None:
+    with pytest.raises(SalesforceMalformedRequest) as refused:
+        sf.Lead.upsert("Rota_Id__c/%00", LEAD)
+    assert refused.value.content[0]["errorCode"] == "MISSING_ARGUMENT"
+    assert org.admin("GET", "records/Lead")["records"] == []
+
+
 def test_an_external_id_that_is_not_unique_may_name_many_records(sf: Salesforce) -> None:
     made = [sf.Lead.create({**LEAD, "Legacy_Id__c": "old-7"})["id"] for _ in range(2)]
     for call in (

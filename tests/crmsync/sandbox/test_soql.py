@@ -98,6 +98,7 @@ def test_count_and_ids_of_fifteen_characters(asked: Salesforce) -> None:
         ("SELECT Id, Id FROM Lead", "MALFORMED_QUERY", "duplicate field selected: Id"),
         ("SELECT Owner.Manager.Name FROM Lead", "MALFORMED_QUERY", "one parent deep"),
         (f"SELECT Id FROM Lead WHERE {'(' * 3000}", "MALFORMED_QUERY", "nested too deep"),
+        ("SELECT Id FROM Lead LIMIT 99999999999999999999", "MALFORMED_QUERY", "unexpected token: '99"),
         (" ", "MALFORMED_QUERY", "A query string has to be specified"),
         ("SELECT Colour FROM Lead", "INVALID_FIELD", "No such column 'Colour' on entity 'Lead'"),
         ("SELECT Owner.Colour FROM Lead", "INVALID_FIELD", "No such column 'Colour' on entity 'User'"),
