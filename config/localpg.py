@@ -207,6 +207,11 @@ def database_url(test: bool = False) -> str:
     return os.environ.get("DATABASE_URL") or cluster(test).start()
 
 
+def start_again(server: LocalPostgres, url: str) -> bool:
+    """Start a server that was killed, if it is the one this URL names; False where somebody else's server is used."""
+    return server.url() == url and bool(server.start())
+
+
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m config.localpg", description="Rota's embedded Postgres.")
     parser.add_argument("action", choices=["start", "stop", "status", "url"])

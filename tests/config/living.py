@@ -21,7 +21,7 @@ from config.supervise import PROJECT, configuration
 PYTHON = sys.executable
 
 
-def until(holds: Callable[[], Any], seconds: float = 20.0) -> Any:
+def until(holds: Callable[[], Any], seconds: float = 60.0) -> Any:
     """The first true answer; fails the test where there is none in time."""
     deadline = time.monotonic() + seconds
     while not (answer := holds()):

@@ -21,7 +21,7 @@ STOCK = ("manage.py", "qcluster")
 BEAT = "config.tasks.beat"
 
 
-def beat_is_done(seconds: float = 10.0) -> None:
+def beat_is_done(seconds: float = 30.0) -> None:
     ask(BEAT)
     until(lambda: not OrmQ.objects.exists(), seconds)
 
@@ -60,7 +60,7 @@ def test_kill_9_of_the_main_process_leaves_no_worker_executing(tmp_path: Path) -
     with running(PYTHON, *WORK, log=tmp_path / "log", Q_CLUSTER_NAME="default") as main:
         everything = forked(main)
         kill_9(main)
-        until(lambda: gone(everything), seconds=3)
+        until(lambda: gone(everything), seconds=10)
 
 
 def test_a_queue_that_stands_still_is_found_and_its_cluster_restarted(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import psutil
 import psycopg
 import pytest
 
-from config.localpg import PROJECT, LocalPostgres
+from config.localpg import PROJECT, LocalPostgres, start_again
 from config.pg_programs import LocalPostgresError, find_programs
 from tests.config.living import until
 
@@ -50,7 +50,9 @@ def test_committed_rows_are_back_after_kill_9_even_if_another_program_got_the_pi
     postmaster(server).kill()
     lock = server.data / "postmaster.pid"
     lock.write_text(f"{os.getpid()}\n" + lock.read_text().split("\n", 1)[1])
-    with psycopg.connect(LocalPostgres(project).start()) as connection:
+    assert not start_again(LocalPostgres(project), "postgresql://elsewhere/rota")
+    assert start_again(LocalPostgres(project), server.url())
+    with psycopg.connect(server.url()) as connection:
         assert connection.execute("select count(*) from kept").fetchone() == (1000,)
 
 

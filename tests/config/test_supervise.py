@@ -62,7 +62,7 @@ def test_kill_9_of_the_supervisor_leaves_nothing_behind(tmp_path: Path) -> None:
         everything = until(lambda: len(found := main.children(recursive=True)) == 4 and found)
         until(lambda: child(main, *SLEEP) and child(main, *PARENT))
         kill_9(main)
-        until(lambda: gone(everything), seconds=5)
+        until(lambda: gone(everything), seconds=10)
 
 
 def test_kill_9_of_a_main_process_takes_what_it_forked(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_kill_9_of_a_main_process_takes_what_it_forked(tmp_path: Path) -> None:
         parent = until(lambda: child(main, *PARENT))
         forked = until(lambda: len(found := parent.children()) == 2 and found)
         kill_9(parent)
-        until(lambda: gone(forked), seconds=5)
+        until(lambda: gone(forked), seconds=10)
 
 
 def test_down_stops_the_supervisor_and_all_it_started(tmp_path: Path) -> None:

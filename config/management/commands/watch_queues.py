@@ -1,4 +1,4 @@
-"""Watch that every queue is being worked on, and restart the cluster of one that stands still."""
+"""Watch that every queue is being worked on and that the embedded Postgres answers; restart what stands still."""
 
 import logging
 import os
@@ -12,6 +12,8 @@ from django.core.management.base import BaseCommand
 from django.db import DatabaseError, connection
 
 from config.beats import Pulse
+from config.localpg import cluster, start_again
+from config.pg_programs import LocalPostgresError
 from config.processes import MARGIN_S
 
 log = logging.getLogger(__name__)
@@ -40,6 +42,7 @@ class Command(BaseCommand):
             except DatabaseError:
                 log.warning("the database does not answer; looking again")
                 connection.close()
+                restart_postgres()
                 pulses = new_pulses(only or QUEUES, stuck_after)
             time.sleep(every)
 
@@ -47,6 +50,15 @@ class Command(BaseCommand):
 def new_pulses(queues: list[str], stuck_after: float) -> dict[str, Pulse]:
     now = time.monotonic()
     return {queue: Pulse(queue, stuck_after, now) for queue in queues}
+
+
+def restart_postgres() -> None:
+    """Start the embedded Postgres again if that is what we use: it is no child of the supervisor, but outlives it."""
+    try:
+        if start_again(cluster(), os.environ["DATABASE_URL"]):
+            log.error("the embedded Postgres was down; started again")
+    except LocalPostgresError as error:
+        log.error("the embedded Postgres does not start: %s", error)
 
 
 def restart(supervisor: psutil.Process, queue: str) -> None:
