@@ -9,6 +9,7 @@ from crmsync.classify import Verdict
 from crmsync.models import FailureKind as Kind
 
 UNKNOWN_TRIES = 3
+MOST_ROWS = 200  # Salesforce takes no more in one sObject Collections request
 MOST_HALVINGS = 7  # 200 rows, halved seven times, are one
 
 
@@ -40,12 +41,18 @@ def delay_ms(failures: int, *, first_ms: int, cap_ms: int, dice: float) -> int:
     return max(1, int(whole / 2 + whole / 2 * dice))
 
 
+def halvings(rows: int) -> int:
+    """How often the largest chunk is halved until it is no more than half of `rows`."""
+    return next((n for n in range(MOST_HALVINGS) if MOST_ROWS >> n <= rows // 2), MOST_HALVINGS)
+
+
 def what_next(
     verdict: Verdict,
     *,
     attempts: int,
     rows: int,
     whole_request: bool,
+    org_was_well: bool,
     parent_coming: bool,
     patience: Patience,
     dice: float,
@@ -53,6 +60,8 @@ def what_next(
     """`attempts` were charged before this one; `rows` were in the chunk; `parent_coming`: a parent is in the outbox.
 
     `whole_request`: the request was refused and says nothing about a row; then the chunk halves until the row is found.
+    `org_was_well`: the org took the request before this one. A row that fails alone, and again and again, while the org
+    takes what lies between, is at fault itself; while the org takes nothing, nobody is charged.
     """
     wait = delay_ms(attempts + 1, first_ms=patience.first_ms, cap_ms=patience.cap_ms, dice=dice)
     last = attempts + 1 >= patience.attempts_most
@@ -74,9 +83,18 @@ def what_next(
             return Next(dead=last or not parent_coming, wait_ms=wait, charge=1)
         case Kind.UNANSWERED:
             wait = max(wait, quarantine)
-            return Next(dead=last, wait_ms=wait, charge=1, quarantine_ms=quarantine)
-        case Kind.TRANSIENT if verdict.org_wide:  # the org pauses for it
-            return Next(wait_ms=quarantine, quarantine_ms=quarantine)
+            return Next(dead=last, wait_ms=wait, charge=1, halve=rows > 1, quarantine_ms=quarantine)
+        case Kind.TRANSIENT if verdict.org_wide and not verdict.may_have_arrived:  # the org pauses for it
+            return Next()
+        case Kind.TRANSIENT if verdict.org_wide:
+            blamed = rows == 1 and org_was_well
+            return Next(
+                dead=blamed and last,
+                wait_ms=max(wait, quarantine),
+                charge=int(blamed),
+                halve=rows > 1,
+                quarantine_ms=quarantine,
+            )
         case Kind.UNKNOWN:
             return Next(dead=attempts + 1 >= min(UNKNOWN_TRIES, patience.attempts_most), wait_ms=wait, charge=1)
         case _:  # transient on a row, or a race with another creator

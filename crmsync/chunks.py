@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crmsync.backoff import MOST_HALVINGS
-
-MOST_ROWS = 200  # Salesforce takes no more in one sObject Collections request
+from crmsync.backoff import MOST_HALVINGS, MOST_ROWS
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ Between claim and settle a worker may die at any point. Before `begin` the reape
 rows are sent again once the first call can no longer commit. No transaction is open while the CRM is called.
 """
 
-import json
 import logging
 import os
 import random
@@ -127,11 +126,6 @@ def bodies(chunk: Chunk) -> tuple[list[tuple[Candidate, Row]], list[Outcome]]:
             external_id_field=settings.CRM_EXTERNAL_ID_FIELD,
             creating=candidate.creating,
         )
-        try:
-            json.dumps(record, allow_nan=False)
-        except ValueError as error:
-            refused.append(Outcome(candidate, fault=Fault("NOT_SENDABLE", str(error))))
-            continue
         rows.append((candidate, Row(candidate.external_id, record)))
     return rows, refused
 

@@ -16,9 +16,8 @@ ALTER TABLE crmsync_lane SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 
 ALTER TABLE crmsync_crmrecord SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02);
 ALTER TABLE crmsync_claim SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02);
 DROP INDEX crmsync_lane_key_d3213af0_like;  -- nobody searches lanes by the beginning of their key
-INSERT INTO crmsync_orgstate (id) VALUES (1);
 """
-STORAGE_UNDONE = "DELETE FROM crmsync_orgstate; CREATE INDEX crmsync_lane_key_d3213af0_like ON crmsync_lane (key text_pattern_ops);"
+STORAGE_UNDONE = "CREATE INDEX crmsync_lane_key_d3213af0_like ON crmsync_lane (key text_pattern_ops);"
 
 
 class Migration(migrations.Migration):

@@ -44,7 +44,11 @@ class Claim(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=Q(ended_at__isnull=True, end_reason__isnull=True)
-                | Q(ended_at__isnull=False, end_reason__in=["settled", "released", "expired"]),
+                | Q(
+                    ended_at__isnull=False,
+                    end_reason__isnull=False,
+                    end_reason__in=["settled", "released", "expired"],
+                ),
                 name="claim_end_reason_iff_ended",
             ),
             models.CheckConstraint(
@@ -134,7 +138,7 @@ class Attempt(models.Model):
 
 
 class OrgState(models.Model):
-    """The one row that says whether Rota may write to the org at all."""
+    """The one row that says whether Rota may write to the org at all; while there is none, it may."""
 
     id = models.SmallIntegerField(primary_key=True, default=1)
     paused_until = models.DateTimeField(null=True)

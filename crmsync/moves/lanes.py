@@ -11,9 +11,9 @@ from crmsync.backoff import MOST_HALVINGS
 # A lane that failed waits, halves the chunks that use it, or both; one that did not is trusted a little more again.
 FREE = """
 WITH brake AS (
-    SELECT key, max(wait_ms) AS wait_ms, bool_or(halve) AS halve, max(quarantine_ms) AS quarantine_ms
-      FROM unnest(%(keys)s::text[], %(waits)s::int[], %(halves)s::bool[], %(quarantines)s::int[])
-           AS u(key, wait_ms, halve, quarantine_ms)
+    SELECT key, max(wait_ms) AS wait_ms, max(halvings) AS halvings, max(quarantine_ms) AS quarantine_ms
+      FROM unnest(%(keys)s::text[], %(waits)s::int[], %(halvings)s::int[], %(quarantines)s::int[])
+           AS u(key, wait_ms, halvings, quarantine_ms)
      GROUP BY key
 )
 UPDATE crmsync_lane AS l
@@ -21,7 +21,7 @@ UPDATE crmsync_lane AS l
        not_before = clock_timestamp() + coalesce(b.wait_ms, 0) * interval '1 millisecond',
        quarantined_until = CASE WHEN b.quarantine_ms > 0
                                 THEN clock_timestamp() + b.quarantine_ms * interval '1 millisecond' END,
-       failures = CASE WHEN b.halve THEN least(l.failures + 1, %(most)s)
+       failures = CASE WHEN b.halvings > 0 THEN least(greatest(l.failures + 1, b.halvings), %(most)s)
                        WHEN b.key IS NULL AND %(clean)s THEN greatest(l.failures - 1, 0)
                        ELSE l.failures END
   FROM crmsync_lane AS mine LEFT JOIN brake AS b ON b.key = mine.key
@@ -40,7 +40,7 @@ DELETE FROM crmsync_lane WHERE key = ANY (ARRAY(
 class Brake:
     key: str
     wait_ms: int = 0
-    halve: bool = False
+    halvings: int = 0  # at least so often is the largest chunk halved from now on
     quarantine_ms: int = 0
 
 
@@ -53,7 +53,7 @@ def free_lanes(*, token: UUID, brakes: Sequence[Brake] = (), clean: bool = True)
                 "token": token,
                 "keys": [brake.key for brake in brakes],
                 "waits": [brake.wait_ms for brake in brakes],
-                "halves": [brake.halve for brake in brakes],
+                "halvings": [brake.halvings for brake in brakes],
                 "quarantines": [brake.quarantine_ms for brake in brakes],
                 "most": MOST_HALVINGS,
                 "clean": clean,

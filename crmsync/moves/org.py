@@ -39,6 +39,11 @@ def admit() -> bool:
     return running.filter(paused_until__lte=Now()).update(paused_until=ahead) > 0
 
 
+def was_well() -> bool:
+    """The org took the last request that anybody heard of."""
+    return not OrgState.objects.filter(failures__gt=0).exists()
+
+
 def answered() -> None:
     """The org took a request: any pause is over. Call inside a transaction."""
     OrgState.objects.filter(Q(paused_until__isnull=False) | Q(failures__gt=0)).update(
@@ -49,10 +54,13 @@ def answered() -> None:
 PAUSE = """
 UPDATE crmsync_orgstate
    SET paused_reason = %(reason)s,
-       paused_until = greatest(paused_until, clock_timestamp() + %(wait_ms)s * interval '1 millisecond')
+       paused_until = clock_timestamp() + %(wait_ms)s * interval '1 millisecond'
  WHERE id = 1
 """
-COUNT = "UPDATE crmsync_orgstate SET failures = least(failures + 1, 1000) WHERE id = 1 RETURNING failures"
+COUNT = """
+INSERT INTO crmsync_orgstate AS o (id, failures) VALUES (1, 1)
+ON CONFLICT (id) DO UPDATE SET failures = least(o.failures + 1, 1000) RETURNING failures
+"""
 
 
 def not_taken(*, verdict: Verdict, fault: Fault, dice: float) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db import connection, transaction
 
-from crmsync.backoff import what_next
+from crmsync.backoff import halvings, what_next
 from crmsync.classify import classify
 from crmsync.errors import NO_ANSWER, Fault
 from crmsync.models import Claim, OutboxMessage
@@ -52,7 +52,8 @@ def reap_next() -> Reaped | None:
         back, dead = [], []
         for message in messages:
             following = what_next(
-                verdict, attempts=message.attempts, rows=len(messages), whole_request=True, parent_coming=False,
+                verdict, attempts=message.attempts, rows=len(messages), whole_request=True, org_was_well=True,
+                parent_coming=False,
                 patience=patience(), dice=random.random(),
             )  # fmt: skip
             if following.dead:
@@ -61,8 +62,13 @@ def reap_next() -> Reaped | None:
                 back.append(Back(message.pk, wait_ms=closed_ms, charge=1, kind=str(verdict.kind), fault=EXPIRED))
         count = put_back(token=claim.token, messages=back)
         dead_of_silence(token=claim.token, message_ids=dead, fault=EXPIRED)
+        halved = halvings(len(messages)) if len(messages) > 1 else 0
         keys = claim.lanes.values_list("key", flat=True)
-        free_lanes(token=claim.token, brakes=[Brake(key, quarantine_ms=closed_ms) for key in keys], clean=False)
+        free_lanes(
+            token=claim.token,
+            brakes=[Brake(key, halvings=halved, quarantine_ms=closed_ms) for key in keys],
+            clean=False,
+        )
         claim.tries.filter(ended_at__isnull=True).update(
             ended_at=claim.lease_until, outcome=str(verdict.kind), code=EXPIRED.code, text=EXPIRED.text
         )

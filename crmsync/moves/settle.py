@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
-from crmsync.backoff import Next, Patience, what_next
+from crmsync.backoff import Next, Patience, halvings, what_next
 from crmsync.chunks import Candidate
 from crmsync.classify import Verdict, classify
 from crmsync.errors import ClaimLost, Fault
@@ -65,6 +65,7 @@ def settle(
         end_claim(token=chunk.token, reason=Claim.EndReason.SETTLED)
         lock_records(row.record_id for row in chunk.rows)
         parents_coming = records_with_parents_coming(outcomes)
+        org_was_well = org.was_well() if whole_request else True
         delivered: list[Outcome] = []
         failed: list[tuple[Outcome, Verdict, Next]] = []
         for outcome in outcomes:
@@ -77,6 +78,7 @@ def settle(
                 attempts=outcome.row.attempts,
                 rows=len(chunk.rows),
                 whole_request=whole_request is not None,
+                org_was_well=org_was_well,
                 parent_coming=outcome.row.record_id in parents_coming,
                 patience=patience(),
                 dice=dice(),
@@ -90,7 +92,7 @@ def settle(
         if counts.delivered + counts.put_back + counts.dead != len(chunk.rows):
             raise ClaimLost(f"token={chunk.token}: {counts} of {len(chunk.rows)} rows")
         end_attempts(token=chunk.token, delivered=delivered, failed=failed)
-        free_lanes(token=chunk.token, brakes=brakes_of(failed))
+        free_lanes(token=chunk.token, brakes=brakes_of(failed, rows=len(chunk.rows)))
         note_org(whole_request=whole_request, failed=failed, dice=dice())
     return counts
 
@@ -244,9 +246,14 @@ def back_of(outcome: Outcome, verdict: Verdict, following: Next) -> Back:
     )
 
 
-def brakes_of(failed: Sequence[Failed]) -> list[Brake]:
+def brakes_of(failed: Sequence[Failed], *, rows: int) -> list[Brake]:
     return [
-        Brake(key=key, wait_ms=following.lane_wait_ms, halve=following.halve, quarantine_ms=following.quarantine_ms)
+        Brake(
+            key=key,
+            wait_ms=following.lane_wait_ms,
+            halvings=halvings(rows) if following.halve else 0,
+            quarantine_ms=following.quarantine_ms,
+        )
         for outcome, _, following in failed
         for key in (outcome.row.keys if following.quarantine_ms else outcome.row.backoff_keys)
     ]

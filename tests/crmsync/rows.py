@@ -1,0 +1,84 @@
+"""Rows to start a test from, and the few moves that many tests make."""
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from django.db import connection, transaction
+
+from crmsync.flows.deliver import Delivery, deliver
+from crmsync.models import CrmRecord, OutboxMessage
+from crmsync.outbox import enqueue
+
+
+def put(
+    external_id: str = "", *, object: str = "Lead", account: str = "", priority: int = 0, **fields: Any
+) -> OutboxMessage:
+    """Enqueue one change in a transaction of its own."""
+    parents = [{"relation": "Account", "object": "Account", "external_id": account}] if account else []
+    with transaction.atomic():
+        message_id = enqueue(
+            object=object,
+            external_id=external_id or str(uuid.uuid4()),
+            fields=fields or {"email": "ada@customer.example"},
+            parents=parents,
+            priority=OutboxMessage.Priority(priority),
+        )
+    return OutboxMessage.objects.select_related("record").get(pk=message_id)
+
+
+def put_contacts(account: str, count: int) -> list[OutboxMessage]:
+    return [put(f"{account}-{n}", object="Contact", account=account, last_name=f"N{n}") for n in range(count)]
+
+
+def again(message: OutboxMessage) -> OutboxMessage:
+    return OutboxMessage.objects.select_related("record").get(pk=message.pk)
+
+
+def statuses(messages: Sequence[OutboxMessage]) -> list[str]:
+    return [again(message).status for message in messages]
+
+
+def record_of(message: OutboxMessage) -> CrmRecord:
+    return CrmRecord.objects.get(pk=message.record_id)
+
+
+def drain(*, seconds: float = 10, worker: str = "test:1") -> Delivery:
+    """Deliver until nothing is pending any more, waiting for what is backing off."""
+    until = time.monotonic() + seconds
+    total = Delivery()
+    while time.monotonic() < until:
+        done = deliver(budget_s=seconds, worker=worker)
+        for name in ("chunks", "delivered", "put_back", "dead", "claims_lost"):
+            setattr(total, name, getattr(total, name) + getattr(done, name))
+        if not OutboxMessage.objects.pending().exists():
+            return total
+        time.sleep(0.01)
+    raise AssertionError(f"still pending after {seconds} s: {list(OutboxMessage.objects.pending().values()[:3])}")
+
+
+def eventually(condition: Callable[[], Any], *, seconds: float = 10, what: str = "") -> Any:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"did not happen within {seconds} s: {what or condition}")
+
+
+def age_claims(seconds: int = 3_600) -> None:
+    """As if every live claim had been made, and begun, that much earlier."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE crmsync_claim SET claimed_at = claimed_at - %(s)s * interval '1 second',"
+            " lease_until = lease_until - %(s)s * interval '1 second',"
+            " begun_at = begun_at - %(s)s * interval '1 second' WHERE ended_at IS NULL",
+            {"s": seconds},
+        )
+
+
+def run_sql(statement: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return cursor.fetchall() if cursor.description else []

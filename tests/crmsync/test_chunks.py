@@ -1,0 +1,64 @@
+"""Which rows travel together."""
+
+from crmsync.chunks import Candidate, LaneView, choose
+
+FREE: dict[str, LaneView] = {}
+
+
+def row(number: int, *parents: str, object: str = "Contact") -> Candidate:
+    return Candidate(
+        message_id=number,
+        record_id=number,
+        object=object,
+        external_id=f"{number:05}",
+        version=1,
+        priority=0,
+        attempts=0,
+        fields={},
+        parents=(),
+        creating=True,
+        record_key=f"{object}:{number:05}",
+        parent_keys=tuple(sorted(f"Account:{parent}" for parent in parents)),
+    )
+
+
+def ids(chunk: list[Candidate]) -> list[int]:
+    return [candidate.message_id for candidate in chunk]
+
+
+def test_a_chunk_is_of_one_object_and_led_by_the_oldest() -> None:
+    assert ids(choose([row(1, object="Lead"), row(2), row(3, object="Lead")], FREE)) == [1, 3]
+
+
+def test_rows_are_sent_sorted_by_parent_and_then_by_external_id() -> None:
+    assert ids(choose([row(5, "b"), row(4, "a"), row(3, "b"), row(9, "a")], FREE)) == [4, 9, 3, 5]
+
+
+def test_a_parent_is_not_split_over_chunks_unless_it_fills_one() -> None:
+    small = [row(n, "small") for n in range(150)]
+    large = [row(1_000 + n, "large") for n in range(100)]
+    assert ids(choose(small + large, FREE)) == list(range(150))
+    huge = [row(n, "huge") for n in range(500)]
+    assert len(choose(huge, FREE)) == 200
+
+
+def test_children_of_one_parent_that_are_of_different_objects_do_not_mix() -> None:
+    chunk = choose([row(1, "a"), row(2, "a", object="Opportunity")], FREE)
+    assert {candidate.object for candidate in chunk} == {"Contact"}
+
+
+def test_a_row_whose_lane_somebody_else_has_is_left_out() -> None:
+    lanes = {"Account:busy": LaneView(free=False, failures=0)}
+    assert ids(choose([row(1, "busy"), row(2, "idle")], lanes)) == [2]
+
+
+def test_each_failure_of_a_lane_halves_the_chunks_that_use_it() -> None:
+    rows = [row(n, "hot") for n in range(300)]
+    for failures, limit in ((0, 200), (1, 100), (2, 50), (7, 1), (30, 1)):
+        assert len(choose(rows, {"Account:hot": LaneView(free=True, failures=failures)})) == limit
+
+
+def test_a_failing_lane_does_not_ride_in_a_chunk_that_is_too_large_for_it() -> None:
+    lanes = {"Account:hot": LaneView(free=True, failures=3)}
+    rows = [row(n, "cold") for n in range(100)] + [row(500, "hot")]
+    assert len(choose(rows, lanes)) == 100

@@ -1,0 +1,85 @@
+"""Each promise of the tables, broken past Python: the database refuses, and the constraint's name says what."""
+
+import uuid
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from tests.crmsync.rows import put, run_sql
+
+pytestmark = pytest.mark.django_db
+
+MESSAGE = "UPDATE crmsync_outboxmessage SET {} WHERE id = %(id)s"
+CLAIM = "INSERT INTO crmsync_claim (token, worker, claimed_at, lease_until) VALUES ('{}', 'x', now(), now() + '1 s')"
+COPY = (
+    "INSERT INTO crmsync_outboxmessage (record_id, version, fields, status, claim_id)"
+    " SELECT record_id, {}, '{{}}', {}, {} FROM crmsync_outboxmessage WHERE id = %(id)s"
+)
+TOKEN = uuid.UUID(int=1)
+CLAIMED = f"status = 'claimed', claim_id = '{TOKEN}'"
+
+BROKEN = [
+    ("crm_record_once", ["INSERT INTO crmsync_crmrecord (object, external_id) VALUES ('Lead', 'one')"]),
+    ("crm_record_has_a_sendable_key", ["INSERT INTO crmsync_crmrecord (object, external_id) VALUES ('Lead', '')"]),
+    ("crm_record_has_a_sendable_key", ["INSERT INTO crmsync_crmrecord (object, external_id) VALUES ('Lead', '..')"]),
+    ("crm_record_has_a_sendable_key", ["INSERT INTO crmsync_crmrecord (object, external_id) VALUES ('', 'two')"]),
+    ("crm_record_delivered_not_ahead_of_drawn", ["UPDATE crmsync_crmrecord SET delivered_version = version + 1"]),
+    ("crm_record_parents_are_a_list", ["UPDATE crmsync_crmrecord SET parents = '{}'"]),
+    ("outbox_once_per_version", [MESSAGE.format(CLAIMED), COPY.format("1", "'pending'", "NULL")]),
+    ("outbox_one_pending_per_record", [COPY.format("2", "'pending'", "NULL")]),
+    ("outbox_one_claimed_per_record", [MESSAGE.format(CLAIMED), COPY.format("2", "'claimed'", f"'{TOKEN}'")]),
+    ("outbox_status_known", [MESSAGE.format("status = 'lost', settled_at = now()")]),
+    ("outbox_priority_known", [MESSAGE.format("priority = 2")]),
+    ("outbox_version_counts_from_one", [MESSAGE.format("version = 0")]),
+    ("outbox_attempts_not_negative", [MESSAGE.format("attempts = -1")]),
+    ("outbox_fields_are_an_object", [MESSAGE.format("fields = '[]'")]),
+    ("outbox_parents_are_a_list", [MESSAGE.format("parents = '{}'")]),
+    ("outbox_parents_are_readable", [MESSAGE.format("""parents = '[{"relation": "Account", "object": "Account"}]'""")]),
+    ("outbox_parents_are_readable", [MESSAGE.format("parents = '[7]'")]),
+    ("outbox_claim_iff_claimed", [MESSAGE.format("status = 'claimed'")]),
+    ("outbox_claim_iff_claimed", [MESSAGE.format(f"claim_id = '{TOKEN}'")]),
+    ("outbox_settled_at_iff_final", [MESSAGE.format("status = 'delivered'")]),
+    ("outbox_settled_at_iff_final", [MESSAGE.format("settled_at = now()")]),
+    ("outbox_superseded_by_iff_replaced", [MESSAGE.format("status = 'superseded', settled_at = now()")]),
+    ("outbox_superseded_by_iff_replaced", [MESSAGE.format("superseded_by_id = id")]),
+    ("outbox_dead_says_why", [MESSAGE.format("status = 'dead', settled_at = now()")]),
+    ("claim_end_reason_iff_ended", ["UPDATE crmsync_claim SET ended_at = now()"]),
+    ("claim_end_reason_iff_ended", ["UPDATE crmsync_claim SET ended_at = now(), end_reason = 'bored'"]),
+    ("claim_lease_ends_after_it_starts", ["UPDATE crmsync_claim SET lease_until = claimed_at"]),
+    ("lane_failures_not_negative", ["INSERT INTO crmsync_lane (key, failures) VALUES ('Lead:one', -1)"]),
+    ("lane_key_not_empty", ["INSERT INTO crmsync_lane (key) VALUES ('')"]),
+    (
+        "attempt_once_per_claim",
+        [f"INSERT INTO crmsync_attempt (message_id, claim_id, number) VALUES (%(id)s, '{TOKEN}', 1)"] * 2,
+    ),
+    (
+        "attempt_outcome_iff_ended",
+        [f"INSERT INTO crmsync_attempt (message_id, claim_id, number, ended_at) VALUES (%(id)s, '{TOKEN}', 1, now())"],
+    ),
+    ("org_state_is_one_row", ["INSERT INTO crmsync_orgstate (id) VALUES (2)"]),
+    ("org_state_failures_not_negative", ["INSERT INTO crmsync_orgstate (id, failures) VALUES (1, -1)"]),
+    ("org_state_reason_iff_paused", ["INSERT INTO crmsync_orgstate (id, paused_until) VALUES (1, now())"]),
+    ("org_state_reason_iff_paused", ["INSERT INTO crmsync_orgstate (id, paused_reason) VALUES (1, 'auth')"]),
+]
+
+
+@pytest.mark.parametrize(("name", "statements"), BROKEN)
+def test_the_database_itself_refuses(name: str, statements: list[str]) -> None:
+    message = put("one")
+    run_sql(CLAIM.format(TOKEN))
+    with pytest.raises(IntegrityError) as refused, transaction.atomic():
+        for statement in statements:
+            run_sql(statement, {"id": message.pk})
+    assert refused.value.__cause__.diag.constraint_name == name  # type: ignore[union-attr]
+
+
+def test_every_constraint_has_its_row_in_this_table() -> None:
+    declared = {
+        name
+        for (name,) in run_sql(
+            "SELECT conname FROM pg_constraint"
+            " WHERE conrelid::regclass::text LIKE 'crmsync_%%' AND contype IN ('c', 'u')"
+        )
+        if not name.startswith("crmsync_")
+    }
+    assert declared - {name for name, _ in BROKEN} == set()

@@ -1,0 +1,38 @@
+"""Rota's field names become the org's."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from crmsync.mapping import MAPPING, PLACEHOLDER, body
+
+SCHEMA = Path(__file__).resolve().parents[2] / "crmsync" / "sandbox" / "schema.json"
+
+
+def lead(fields: dict[str, Any], *, creating: bool = False) -> dict[str, Any]:
+    return body(object="Lead", fields=fields, parents=(), external_id_field="Rota_Id__c", creating=creating)
+
+
+def test_every_mapped_field_exists_in_the_sandbox_org() -> None:
+    objects = json.loads(SCHEMA.read_text())["objects"]
+    for name, table in MAPPING.items():
+        assert set(table.fields.values()) | set(table.required) <= set(objects[name]["fields"]), name
+
+
+def test_what_rota_does_not_map_is_not_sent_and_null_empties() -> None:
+    assert lead({"email": "a@b.example", "phone": None, "score": 7}) == {"Email": "a@b.example", "Phone": None}
+
+
+def test_required_fields_get_a_placeholder_when_created_and_are_never_emptied() -> None:
+    assert lead({}, creating=True) == {"LastName": PLACEHOLDER, "Company": PLACEHOLDER}
+    assert lead({"company": None}) == {"Company": PLACEHOLDER}
+    assert lead({"company": "Acme"}, creating=True) == {"LastName": PLACEHOLDER, "Company": "Acme"}
+
+
+def test_parents_are_named_by_external_id_or_by_their_own_id() -> None:
+    parents = [
+        {"relation": "Account", "object": "Account", "external_id": "acme"},
+        {"relation": "Rating__r", "object": "Rating__c", "crm_id": "a0X1"},
+    ]
+    sent = body(object="Contact", fields={}, parents=parents, external_id_field="Rota_Id__c", creating=False)
+    assert sent == {"Account": {"Rota_Id__c": "acme"}, "Rating__c": "a0X1"}
