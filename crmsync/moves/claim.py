@@ -43,9 +43,13 @@ def claim_next(*, worker: str) -> Chunk | None:
             head = read_head(priority=priority, since=since, seen=seen)
             if not head:
                 break
-            chosen = choose_from(head)
-            if chosen and (chunk := take(worker=worker, wanted=chosen)):
-                return chunk
+            sendable, lanes = sendable_now(head)
+            # Others start at the same head: what they were faster with is left out of the next choice.
+            while chosen := choose(sendable, lanes):
+                if chunk := take(worker=worker, wanted=chosen):
+                    return chunk
+                lost = {candidate.message_id for candidate in chosen}
+                sendable = [candidate for candidate in sendable if candidate.message_id not in lost]
             seen += [message.pk for message in head]
             since = head[-1].due_at
             if len(head) < HEAD:
@@ -60,8 +64,11 @@ def read_head(*, priority: int, since: datetime | None, seen: Sequence[int]) -> 
     return list(head.select_related("record").order_by("due_at", "pk")[:HEAD])
 
 
-def choose_from(head: Sequence[OutboxMessage]) -> list[Candidate]:
-    """The chunk to try for. Messages whose lanes open at a known time are put off to it, so that they clog no head."""
+def sendable_now(head: Sequence[OutboxMessage]) -> tuple[list[Candidate], dict[str, LaneView]]:
+    """The messages that nothing known stands in the way of, and their lanes.
+
+    Those whose lanes open at a known time are put off to it, so that they clog no head.
+    """
     candidates = with_lock_keys(head)
     keys = {key for candidate in candidates for key in candidate.keys}
     lanes = {lane.key: lane for lane in Lane.objects.filter(key__in=keys)}
@@ -85,7 +92,7 @@ def choose_from(head: Sequence[OutboxMessage]) -> list[Candidate]:
             sendable.append(candidate)
     if later:
         put_off(later)
-    return choose(sendable, {key: LaneView(key in free, lane.failures) for key, lane in lanes.items()})
+    return sendable, {key: LaneView(key in free, lane.failures) for key, lane in lanes.items()}
 
 
 def with_lock_keys(head: Sequence[OutboxMessage]) -> list[Candidate]:
