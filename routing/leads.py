@@ -32,10 +32,11 @@ class Entered:
 def enter(*, lead: CleanLead, event: int, team_id: int, why: dict[str, Any]) -> Entered:
     """Enter a lead as waiting, or recognise the open lead that has one of its addresses. Call inside a transaction.
 
-    The partial unique index on open addresses proves that a known address never makes a second open lead. Its cost: a
-    request with the same address waits for the first one's commit, up to lock_timeout. Addresses are taken in order,
-    so two requests with the same two never wait for each other. Raises Busy when the known lead is closed and opened
-    again all the time.
+    The partial unique index on open addresses proves that a known address never makes a second open lead, and the lock
+    that ON CONFLICT takes on a known one, that its lead is not closed before our commit. Their cost: a request with the
+    same address waits for the first one's commit, up to lock_timeout. Addresses are taken in order, so two requests
+    with the same two never wait for each other. Raises Busy if the known lead was closed all the same: when another
+    touch gave it this address at that very moment.
     """
     values = {
         "kinds": [address.kind for address in lead.addresses],
@@ -53,17 +54,15 @@ def enter(*, lead: CleanLead, event: int, team_id: int, why: dict[str, Any]) -> 
         "why": json.dumps(why),
     }
     with connection.cursor() as cursor:
-        for _ in range(3):
-            cursor.execute(INSERT_LEAD, values)
-            new_id, uid = cursor.fetchone()
-            if uid is not None:
-                return Entered(True, new_id, uid)
-            cursor.execute(TOUCH_LEAD, {**values, "unused": new_id})
-            row = cursor.fetchone()
-            if row:
-                return Entered(False, *row)
-            cursor.execute("DELETE FROM routing_leadaddress WHERE lead_id = %s", [new_id])  # the known lead has closed
-    raise Busy
+        cursor.execute(INSERT_LEAD, values)
+        new_id, uid = cursor.fetchone()
+        if uid is not None:
+            return Entered(True, new_id, uid)
+        cursor.execute(TOUCH_LEAD, {**values, "unused": new_id})
+        row = cursor.fetchone()
+    if row is None:
+        raise Busy
+    return Entered(False, *row)
 
 
 def as_it_stands(*, lead_id: int) -> Entered:
@@ -81,10 +80,10 @@ def close(*, lead_ids: Sequence[int]) -> int:
     cap of open leads has room again: their teams are swept once this is committed.
     """
     addresses = LeadAddress.objects.filter(lead_id__in=lead_ids, open=True).order_by("kind", "value")
-    address_ids = list(addresses.select_for_update(no_key=True).values_list("pk", flat=True))
+    list(addresses.select_for_update(no_key=True).values_list("pk", flat=True))
     open_leads = Lead.objects.filter(pk__in=lead_ids, status__in=Lead.OPEN).order_by("pk")
     ids = list(open_leads.select_for_update(no_key=True).values_list("pk", flat=True))
-    LeadAddress.objects.filter(pk__in=address_ids, lead_id__in=ids).update(open=False)
+    LeadAddress.objects.filter(lead_id__in=ids, open=True).update(open=False)
     current = Assignment.objects.filter(lead_id__in=ids, ended_at=None)
     reps = list(current.order_by("membership__rep_id").values_list("membership__rep_id", flat=True))
     current.update(ended_at=Now(), end_reason=Assignment.EndReason.CLOSED)
@@ -103,7 +102,10 @@ INSERT_LEAD = """
              SELECT new.id, address.kind, address.value
                FROM new, unnest(%(kinds)s::text[], %(values)s::text[]) AS address(kind, value)
               ORDER BY address.kind, address.value
-        ON CONFLICT (kind, value) WHERE open DO NOTHING RETURNING lead_id),
+        -- a touch may give an address to a lead whose closing cannot see it any more: such an address is free
+        ON CONFLICT (kind, value) WHERE open DO UPDATE SET lead_id = excluded.lead_id
+          WHERE (SELECT lead.status FROM routing_lead lead WHERE lead.id = routing_leadaddress.lead_id) = 'closed'
+        RETURNING lead_id),
     made AS (
         INSERT INTO routing_lead (id, team_id, account_id, email, phone, first_name, last_name, company, country,
                                   fields, why, previous_id)
@@ -137,7 +139,8 @@ TOUCH_LEAD = f"""
     WITH known AS (
         SELECT held.lead_id AS id FROM routing_leadaddress held
           JOIN unnest(%(kinds)s::text[], %(values)s::text[]) AS address(kind, value) USING (kind, value)
-         WHERE held.open AND held.lead_id <> %(unused)s
+          JOIN routing_lead lead ON lead.id = held.lead_id
+         WHERE held.open AND lead.status <> 'closed'
          ORDER BY held.kind, held.value LIMIT 1),
     moved AS (
         UPDATE routing_leadaddress SET lead_id = known.id FROM known WHERE lead_id = %(unused)s),

@@ -117,6 +117,7 @@ def until(condition: Callable[[], Any]) -> Any:
 
 def waiting_for_a_lock(kind: str = "advisory") -> int:
     """How many connections to this database wait for a lock of this kind: advisory, tuple, transactionid."""
+    scalar("SELECT pg_stat_clear_snapshot()")  # inside a transaction the list of connections stands still
     return int(
         scalar(
             "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)"
