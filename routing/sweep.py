@@ -5,14 +5,16 @@ Runs every minute and is asked for at once where leads were left. Each call does
 
 import logging
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from django.conf import settings
 from django.db import DatabaseError, transaction
 
 from crmsync.nudge import ask, nudge
 from routing.errors import TurnFault
-from routing.models import Lead, Team
+from routing.models import Assignment, Lead, Team
 from routing.turns import take_singly, take_turns, take_turns_of
 
 logger = logging.getLogger(__name__)
@@ -43,14 +45,20 @@ class Swept:
 def sweep_teams() -> Swept:
     """Sweep every team that has waiting leads. What fails in one team keeps no other from its turns."""
     swept = Swept()
+    for team_id in teams_with_waiting():
+        try:
+            swept += sweep_team(team_id=team_id)
+        except DatabaseError as fault:
+            logger.error("sweep failed team=%s fault=%s", team_id, type(fault.__cause__ or fault).__name__)
+            swept.failed += 1
+    return swept
+
+
+def teams_with_waiting() -> Iterator[int]:
+    """The teams in service that have waiting leads, one after the other, each looked at when its turn comes."""
     for team_id in Team.objects.filter(retired_at=None).order_by("pk").values_list("pk", flat=True):
         if Lead.objects.waiting().filter(team_id=team_id).exists():
-            try:
-                swept += sweep_team(team_id=team_id)
-            except DatabaseError as fault:
-                logger.error("sweep failed team=%s fault=%s", team_id, type(fault.__cause__ or fault).__name__)
-                swept.failed += 1
-    return swept
+            yield team_id
 
 
 def sweep_team(*, team_id: int) -> Swept:
@@ -77,17 +85,29 @@ def sweep_team(*, team_id: int) -> Swept:
     return swept
 
 
-def assign_asked_for(*, team_id: int, lead_ids: list[int]) -> tuple[int, int]:
-    """Give out these waiting leads of a team now, before older ones, as a person asked. Return (taken, left waiting).
+class Given(NamedTuple):
+    """How many of the leads asked for were taken, how many wait on, and the rep of each; others waited no longer."""
+
+    taken: int
+    left: int
+    reps: dict[int, int]
+
+
+def assign_asked_for(*, team_id: int, lead_ids: Sequence[int], dry_run: bool = False) -> Given:
+    """Give out these waiting leads of a team now, before older ones, as a person asked.
 
     Claims the leads first: skip_locked, for whoever else holds one of them settles it. Where the turnstile is busy
-    they all stay waiting.
+    they all stay waiting. A dry run does the same and rolls it back.
     """
     with transaction.atomic(durable=True):
         wanted = Lead.objects.waiting().filter(team_id=team_id, pk__in=lead_ids).order_by("pk")
         ids = list(wanted.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
         turn = take_turns_of(team_id=team_id, lead_ids=ids) if ids else None
-    taken = turn.taken if turn else 0
-    if taken:
+        current = Assignment.objects.filter(lead_id__in=ids, ended_at=None)
+        reps = dict(current.values_list("lead_id", "membership__rep_id"))
+        given = Given(turn.taken if turn else 0, wanted.count(), reps)
+        if dry_run:
+            transaction.set_rollback(True)
+    if given.taken and not dry_run:
         nudge("crm")
-    return taken, len(lead_ids) - taken
+    return given

@@ -101,7 +101,8 @@ def take_singly(*, team_id: int, most: int) -> Singly:
 
 def set_aside(*, lead_id: int, because: str) -> bool:
     """Take a waiting lead out of its team's turns until a person puts it back. False if it no longer waits."""
-    logger.warning("lead set aside lead=%s because=%s", lead_id, because.splitlines()[0])
+    because = because.strip() or "its turn failed without a word"
+    logger.warning("lead set aside lead=%s because=%s", lead_id, because.partition("\n")[0])
     found = Lead.objects.waiting().filter(pk=lead_id)
     return bool(found.update(status=Lead.Status.SET_ASIDE, set_aside_because=because))
 

@@ -53,7 +53,8 @@ def _read(request: HttpRequest) -> bytes | HttpResponse:
             return _too_large()
         chunked = not length and request.META.get("wsgi.input_terminated")  # the server knows where the body ends
         body: bytes = request.META["wsgi.input"].read(most + 1) if chunked else request.body
-    except (OSError, ValueError):
+    except Exception as fault:  # every server has its own error for a broken chunk
+        logger.warning("inbound body unreadable fault=%s", type(fault).__name__)
         return problem(HTTPStatus.BAD_REQUEST, "The body could not be read.")
     if len(body) > most:
         return _too_large()

@@ -17,9 +17,10 @@ RETURNS TABLE (rep_id bigint, kind text, since date, cap int) LANGUAGE sql STABL
      WHERE m.team_id = p_team AND m.active AND r.retired_at IS NULL
 $$;
 
--- What the CRM is told of a lead when it is given to a rep: Rota's field names, empty ones left out.
+-- What the CRM is told of a lead when it is given to a rep: Rota's field names, empty ones left out. What a sender calls
+-- owner or status is not what Rota means by it, and a form must not choose the owner.
 CREATE OR REPLACE FUNCTION lead_fields(l routing_lead, p_owner text) RETURNS jsonb LANGUAGE sql STABLE AS $$
-    SELECT l.fields || jsonb_strip_nulls(jsonb_build_object(
+    SELECT (l.fields - ARRAY['owner', 'status']) || jsonb_strip_nulls(jsonb_build_object(
         'email', nullif(l.email, ''), 'phone', nullif(l.phone, ''), 'first_name', nullif(l.first_name, ''),
         'last_name', nullif(l.last_name, ''), 'company', nullif(l.company, ''), 'country', nullif(l.country, ''),
         'owner', nullif(p_owner, '')))

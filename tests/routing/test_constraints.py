@@ -1,0 +1,132 @@
+"""Every promise of routing's tables is kept by the database itself: bad rows are refused by the constraint's name."""
+
+import json
+
+import pytest
+from django.apps import apps
+from django.db import IntegrityError, connection, transaction
+
+from routing.models import (
+    Account,
+    AccountDomain,
+    Assignment,
+    Delivery,
+    InboundEvent,
+    LeadAddress,
+    RepCount,
+    Roster,
+    Shift,
+    Turnstile,
+)
+from tests.make import make_lead, make_source, make_team
+
+NOW = "2026-11-29T10:00:00Z"
+UID = "7d9f6f6e-0000-4000-8000-000000000001"
+
+# For each constraint: the table, and what makes a copy of its one good row a bad one. No override: the copy itself is.
+BAD: dict[str, tuple[str, list[dict[str, object]]]] = {
+    "account_has_a_name": ("account", [{"name": ""}]),
+    "account_domain_once": ("accountdomain", [{}]),
+    "account_domain_in_lower_case": ("accountdomain", [{"domain": "Acme.example"}]),
+    "roster_once": ("roster", [{}]),
+    "assignment_one_current_per_lead": ("assignment", [{"turn": 2}]),
+    "assignment_turn_once_per_team": ("assignment", [{"lead_id": -1}]),
+    "assignment_end_reason_iff_ended": (
+        "assignment",
+        [{"lead_id": -1, "turn": 2, "end_reason": "closed"}, {"lead_id": -1, "turn": 2, "ended_at": NOW}],
+    ),
+    "assignment_turn_from_1": ("assignment", [{"lead_id": -1, "turn": 0}]),
+    "inbound_source_slug_once": ("inboundsource", [{}]),
+    "inbound_source_has_a_secret": ("inboundsource", [{"slug": "other", "secret": ""}]),
+    "delivery_verdict_is_known": ("delivery", [{"verdict": "lost"}]),
+    "delivery_body_unless_replayed": ("delivery", [{"verdict": "replayed"}, {"body": None}]),
+    "inbound_event_once": ("inboundevent", [{}]),
+    "inbound_event_outcome_iff_lead": (
+        "inboundevent",
+        [{"event_id": "other", "outcome": ""}, {"event_id": "other", "lead_id": None}],
+    ),
+    "inbound_event_has_an_id": ("inboundevent", [{"event_id": ""}]),
+    "lead_status_is_known": ("lead", [{"uid": UID, "status": "lost"}]),
+    "lead_closed_at_iff_closed": ("lead", [{"uid": UID, "status": "closed"}, {"uid": UID, "closed_at": NOW}]),
+    "lead_set_aside_because_iff_set_aside": (
+        "lead",
+        [{"uid": UID, "status": "set_aside"}, {"uid": UID, "set_aside_because": "its turn failed"}],
+    ),
+    "lead_has_an_email_or_a_phone": ("lead", [{"uid": UID, "email": "", "phone": ""}]),
+    "lead_first_assigned_at_if_assigned": ("lead", [{"uid": UID, "status": "assigned"}]),
+    "lead_address_one_open": ("leadaddress", [{}]),
+    "lead_address_has_a_value": ("leadaddress", [{"value": ""}]),
+    "lead_address_kind_is_known": ("leadaddress", [{"kind": "fax"}]),
+    "team_name_once": ("team", [{}, {"name": "SALES"}]),
+    "team_has_a_name": ("team", [{"name": ""}]),
+    "team_outside_hours_is_wait_or_ignore": ("team", [{"name": "Other", "outside_hours": "perhaps"}]),
+    "turnstile_turn_never_negative": ("turnstile", [{"team_id": -1, "turn": -1}]),
+    "rep_email_once": ("rep", [{}, {"email": "REP@ROTA.EXAMPLE"}]),
+    "rep_has_a_name": ("rep", [{"email": "other@rota.example", "name": ""}]),
+    "rep_crm_user_id_is_a_salesforce_user": (
+        "rep",
+        [
+            {"email": "other@rota.example", "crm_user_id": bad}
+            for bad in ("001000000000001", "00500000000000", "00500000000000012", "005-00000000001")
+        ],
+    ),
+    "membership_once_per_team_and_rep": ("membership", [{}]),
+    "membership_weight_from_1_to_100": ("membership", [{"rep_id": -1, "weight": 0}, {"rep_id": -1, "weight": 101}]),
+    "team_part_once": ("teampart", [{}]),
+    "team_part_has_a_member": ("teampart", [{"members": []}]),
+    "shift_during_is_not_empty": ("shift", [{"during": "empty"}]),
+    "shift_during_begins_and_ends": ("shift", [{"during": f"[{NOW},)"}, {"during": f"(,{NOW})"}]),
+    "rep_count_once_per_period": ("repcount", [{}]),
+    "rep_count_never_negative": ("repcount", [{"rep_id": -1, "count": -1}]),
+    "rep_count_kind_is_known": ("repcount", [{"kind": "year"}]),
+}
+
+
+@pytest.fixture
+def one_good_row_each(db: None) -> None:
+    team = make_team(name="Sales", reps=1)
+    member = team.memberships.get()
+    type(member.rep).objects.update(email="rep@rota.example")
+    account = Account.objects.create(name="Acme")
+    AccountDomain.objects.create(account=account, domain="acme.example")
+    lead = make_lead(team=team, email="pat@acme.example")
+    LeadAddress.objects.create(lead=lead, kind="email", value="pat@acme.example")
+    source = make_source(team=team)
+    Delivery.objects.create(source=source, request_id="r", event_id="e", verdict="accepted", digest="", body=b"{}")
+    InboundEvent.objects.create(source=source, event_id="e", digest="", lead=lead, outcome="created", payload={})
+    roster = Roster.objects.create(team=team, digest="d", candidates={}, skipped={})
+    Assignment.objects.create(
+        lead=lead, membership=member, team=team, turn=1, roster=roster, lag_before=0, lag_after=0, assigned_at=NOW
+    )
+    Turnstile.objects.create(team=team, turn=1)
+    team.parts.create(members=[member.pk])
+    Shift.objects.create(rep=member.rep, during=(NOW, "2026-11-29T18:00:00Z"))
+    RepCount.objects.create(rep=member.rep, kind="day", since="2026-11-29", count=1)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_the_database_refuses_the_bad_row_by_name(one_good_row_each, name):
+    table, cases = BAD[name]
+    for overrides in cases:
+        key = {} if table == "turnstile" else {"id": 10**9}
+        with pytest.raises(IntegrityError) as refusal, transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(
+                f"INSERT INTO routing_{table} SELECT (jsonb_populate_record(good, %s)).* FROM routing_{table} good",
+                [json.dumps({**key, **overrides})],
+            )
+        assert refusal.value.__cause__.diag.constraint_name == name, overrides
+
+
+def test_every_named_constraint_of_routing_has_its_bad_row_here():
+    models = apps.get_app_config("routing").get_models()
+    assert sorted(BAD) == sorted(constraint.name for model in models for constraint in model._meta.constraints)
+
+
+def test_closed_leads_may_share_an_address(one_good_row_each):
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE routing_leadaddress SET open = false")
+        cursor.execute(
+            "INSERT INTO routing_leadaddress SELECT (jsonb_populate_record(good, '{\"id\": 7000000000}')).*"
+            " FROM routing_leadaddress good"
+        )
+    assert LeadAddress.objects.count() == 2
