@@ -28,7 +28,7 @@ def record(*, source_id: int, event_id: str, body: bytes, payload: dict[str, Any
     The unique (source, event id) proves that one delivery makes the event. Its cost: a duplicate in flight waits here
     for the first one's commit, up to lock_timeout, and then raises psycopg's LockNotAvailable.
     """
-    values = {
+    values: dict[str, Any] = {
         "source": source_id,
         "event": event_id,
         "digest": hashlib.sha256(body).hexdigest(),

@@ -64,9 +64,9 @@ def _as_key(term: str) -> uuid.UUID | None:
 
 def _as_email(term: str) -> str:
     try:
-        return clean_email(term).casefold()
+        return clean_email(term).lower()
     except ValueError:
-        return term.casefold()
+        return term.lower()
 
 
 def _as_phone(term: str) -> str:

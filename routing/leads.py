@@ -38,7 +38,7 @@ def enter(*, lead: CleanLead, event: int, team_id: int, why: dict[str, Any]) -> 
     with the same two never wait for each other. Raises Busy if the known lead was closed all the same: when another
     touch gave it this address at that very moment.
     """
-    values = {
+    values: dict[str, Any] = {
         "kinds": [address.kind for address in lead.addresses],
         "values": [address.value for address in lead.addresses],
         "event": event,

@@ -7,6 +7,7 @@ lose a lead: it was committed as waiting before, and whoever takes the next turn
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg.errors
 from django.conf import settings
@@ -118,7 +119,7 @@ def _one(*, team_id: int, lead_id: int) -> Turn:
         return take_turns_of(team_id=team_id, lead_ids=[lead_id], wait_ms=1_000)
 
 
-def _call(arguments: tuple[object, ...]) -> Turn:
+def _call(arguments: tuple[Any, ...]) -> Turn:
     with connection.cursor() as cursor:
         cursor.execute("SELECT * FROM take_turns(%s, %s, %s, %s, %s)", arguments)
         row = cursor.fetchone()
