@@ -15,7 +15,9 @@ from django.utils import timezone
 from crmsync.models import DeadLetter, LockFailure, OrgState, OutboxMessage
 from desk.lists import count_up_to
 from desk.words import age, capped, span
+from routing.explain import lag_in_short
 from routing.models import Assignment, Lead, Team
+from routing.models.team import SCALE
 from routing.presence import Seat, seats
 
 MOST = 10_000
@@ -149,8 +151,8 @@ def team_tables() -> tuple[list[TeamTable], int]:
 def row(seat: Seat, received: int) -> Row:
     """Due is what was received and what is still owed. The bar begins at its middle and ends at two leads."""
     reach = min(60.0, abs(seat.lag) * 30)
-    words = "on its share" if abs(seat.lag) < 0.005 else f"{abs(seat.lag):.2f} {'behind' if seat.lag > 0 else 'ahead'}"
-    return Row(seat, received, received + seat.lag, 60 - reach if seat.lag > 0 else 60, reach, words)
+    words = lag_in_short(round(seat.lag * SCALE))
+    return Row(seat, received, received + seat.lag, 61 - reach if seat.lag > 0 else 61, reach, words)
 
 
 def received_by_member(member_ids: list[int]) -> dict[int, int]:

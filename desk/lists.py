@@ -3,13 +3,15 @@
 What makes the stock list slow is counting: Django counts every row, twice. Here a count stops at 10,000.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
+from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.core.paginator import Paginator
-from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.db.models import Field, Model, QuerySet
+from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
+from django.utils.text import capfirst
 
 from desk.words import capped
 
@@ -46,8 +48,13 @@ class BigList(admin.ModelAdmin):
     show_facets = admin.ShowFacets.NEVER
     list_per_page = 50
     list_max_show_all = 200
-    ordering: tuple[str, ...] = ("-pk",)
+    ordering: ClassVar[tuple[str, ...]] = ("-pk",)
     empty_says = "Nothing here yet."
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """The list is called by its own name, not "Select lead to change"."""
+        title = {"title": capfirst(str(self.opts.verbose_name_plural)), "subtitle": None}
+        return super().changelist_view(request, {**title, **(extra_context or {})})
 
     def page_actions(self, row: Any) -> dict[str, str]:
         """The actions that make sense for this row as it stands, as buttons on its page: name to label."""
@@ -60,7 +67,7 @@ class Facts(BigList):
     Not sortable by column: on a long table only the order that has an index is fast.
     """
 
-    sortable_by: tuple[str, ...] = ()
+    sortable_by: ClassVar[tuple[str, ...]] = ()
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -74,6 +81,13 @@ class Facts(BigList):
 
 class Kept(BigList):
     """Rows that can be added and changed, and are retired or switched off instead of deleted."""
+
+    def formfield_for_dbfield(self, db_field: Field, request: HttpRequest, **kwargs: Any) -> Any:
+        """No pop-up windows beside a choice: each thing is added on its own page."""
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if isinstance(getattr(field, "widget", None), RelatedFieldWidgetWrapper):
+            field.widget = field.widget.widget
+        return field
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False

@@ -11,7 +11,7 @@ from routing.models import Assignment, InboundEvent, Lead, Membership
 from routing.models.team import SCALE
 
 FAIR = SCALE // 200
-"""Less than this, half a hundredth of a lead, reads as "on its share"."""
+"""Less than this, half a hundredth of a lead, reads as "on their share"."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,18 @@ def explain(lead: Lead) -> Explanation:
 
 
 def balance(lag: int | float) -> str:
-    """A lag in words: "0.40 leads behind its share", "0.60 leads ahead of its share", "on its share"."""
+    """A lag in words: "0.40 leads behind their share", "0.60 leads ahead of their share", "on their share"."""
     if abs(lag) < FAIR:
-        return "on its share"
+        return "on their share"
     leads = f"{abs(lag) / SCALE:.2f} leads"
-    return f"{leads} behind its share" if lag > 0 else f"{leads} ahead of its share"
+    return f"{leads} behind their share" if lag > 0 else f"{leads} ahead of their share"
+
+
+def lag_in_short(lag: int) -> str:
+    """A lag where there is little room: "0.40 behind", "0.60 ahead", "even"."""
+    if abs(lag) < FAIR:
+        return "even"
+    return f"{abs(lag) / SCALE:.2f} {'behind' if lag > 0 else 'ahead'}"
 
 
 def phrase(lead: Lead, current: Assignment | None) -> str:
@@ -66,16 +73,17 @@ def phrase(lead: Lead, current: Assignment | None) -> str:
     if lead.status == Lead.Status.WAITING:
         return "nobody could take it yet"
     if lead.status == Lead.Status.SET_ASIDE:
-        return lead.set_aside_because.splitlines()[0][:60]
+        return "its turn failed"
     if current is None:
         return "–"
     if current.preferred:
         return f"turn {current.turn}, preferred"
-    return f"turn {current.turn}, was {balance(current.lag_before)}"
+    return f"turn {current.turn}, {lag_in_short(current.lag_before)}"
 
 
 def _came(lead: Lead) -> list[tuple[str, str]]:
-    came = [(key.replace("_", " "), str(value)) for key, value in lead.why.items()]
+    number, name = f"team {lead.team_id}", f"team {lead.team}"
+    came = [(key.replace("_", " "), str(value).replace(number, name)) for key, value in lead.why.items()]
     if lead.account:
         came.append(("account", f"{lead.account}, found by the domain of the e-mail address"))
     if lead.previous_id:
@@ -112,4 +120,4 @@ def _sentence(assignment: Assignment, count: int) -> str:
     if count == 1:
         return f"{rep} was the only candidate, so it cost nobody a turn."
     before, after = balance(assignment.lag_before), balance(assignment.lag_after)
-    return f"It was {rep}'s turn among {count} candidates: was {before} before it, {after} after it."
+    return f"Of {count} candidates it was {rep}'s turn: {before} before it, {after} after it."

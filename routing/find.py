@@ -15,8 +15,8 @@ from routing.normalise import clean_email, clean_phone
 NEWEST = 50_000
 """Among how many of the newest leads names are looked for."""
 HELP = (
-    "An e-mail address, a phone number with its country code, the CRM key or the number of the lead: found at once. "
-    f"A name, a company or @domain: among the newest {NEWEST:,} leads."
+    "E-mail address, phone with country code, CRM key or number: at once. "
+    f"Name, company or @domain: among the newest {NEWEST:,} leads."
 )
 
 

@@ -14,7 +14,7 @@ from desk.lists import Facts
 from desk.tabs import Tab, Tabs
 from desk.words import plural, short
 from routing import by_hand, find
-from routing.explain import balance, explain, phrase
+from routing.explain import explain, lag_in_short, phrase
 from routing.models import Assignment, Lead, Team
 from routing.presence import seats
 
@@ -188,7 +188,7 @@ class AssignmentAdmin(Facts):
 
     @admin.display(description="lag before → after")
     def lag_moved(self, assignment: Assignment) -> str:
-        return f"{balance(assignment.lag_before)} → {balance(assignment.lag_after)}".replace(" its share", "")
+        return f"{lag_in_short(assignment.lag_before)} → {lag_in_short(assignment.lag_after)}"
 
     @admin.display(description="how")
     def how(self, assignment: Assignment) -> str:

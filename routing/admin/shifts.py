@@ -78,7 +78,6 @@ class ShiftAdmin(ChangedBetweenTurns):
     list_display_links = None
     search_fields = ("rep__name",)
     search_help_text = "Name of the rep."
-    autocomplete_fields = ("rep",)
     sortable_by = ()
     ordering = ()
     fieldsets = (
@@ -94,6 +93,11 @@ class ShiftAdmin(ChangedBetweenTurns):
     )
     actions = ("remove_selected",)
     empty_says = "No shifts here. Teams that wait outside hours give leads to members inside a shift only."
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Who is retired is not offered."""
+        kwargs["queryset"] = Rep.objects.filter(retired_at=None).order_by("name")
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def has_change_permission(self, request: HttpRequest, obj: Shift | None = None) -> bool:
         return False

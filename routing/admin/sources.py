@@ -1,7 +1,7 @@
 """Sources of leads, and everything they delivered: facts, as they came."""
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.db import transaction
@@ -17,7 +17,7 @@ from desk.lists import Facts, Kept
 from desk.tabs import Tab, Tabs
 from desk.words import plural, short
 from routing.admin.leads import state
-from routing.models import Delivery, InboundEvent, InboundSource
+from routing.models import Delivery, InboundEvent, InboundSource, Team
 from routing.sources import drop_previous_secrets, rotate_secrets
 
 NEWEST = 50_000
@@ -28,11 +28,17 @@ class InboundSourceAdmin(Kept):
     list_display = ("name", "address", "team", "receives", "secrets")
     list_select_related = ("team",)
     ordering = ("name",)
-    autocomplete_fields = ("team",)
     fields = ("name", "slug", "team", "active")
     prepopulated_fields = {"slug": ("name",)}
     actions = ("rotate_secret", "drop_previous_secret")
     empty_says = "No sources yet. Add one to get a webhook address and a secret for a form or another system."
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        if db_field.name == "slug":
+            kwargs["help_text"] = "The last part of its webhook address. Senders must be told when it changes."
+        if db_field.name == "team":
+            kwargs["queryset"] = Team.objects.filter(retired_at=None).order_by("name")
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def get_prepopulated_fields(self, request: HttpRequest, obj: InboundSource | None = None) -> dict[str, Any]:
         return {} if obj else dict(self.prepopulated_fields)
@@ -120,8 +126,8 @@ class ById(Facts):
 
     search_fields = ("event_id",)
     search_help_text = "The sender's event id, whole."
-    list_filter = (SourceFilter,)
-    list_select_related = ("source",)
+    list_filter: ClassVar[tuple[Any, ...]] = (SourceFilter,)
+    list_select_related: ClassVar[tuple[str, ...]] = ("source",)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

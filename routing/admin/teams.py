@@ -103,10 +103,14 @@ class MembershipAdmin(ChangedBetweenTurns):
     ordering = ("team__name", "rep__name")
     search_fields = ("rep__name", "rep__email")
     search_help_text = "Name or e-mail address of the rep."
-    autocomplete_fields = ("team", "rep")
     fields = ("team", "rep", "weight")
     actions = ("let_take_part", "take_out")
     empty_says = "Nobody here. Add a membership to let a rep take turns in a team."
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Who is retired is not offered."""
+        kwargs["queryset"] = db_field.related_model.objects.filter(retired_at=None).order_by("name")
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Membership | None = None) -> tuple[str, ...]:
         return ("team", "rep", "stands", "last_turn", "part", "joined") if obj else ()
