@@ -49,11 +49,12 @@ class BigList(admin.ModelAdmin):
     list_per_page = 50
     list_max_show_all = 200
     ordering: ClassVar[tuple[str, ...]] = ("-pk",)
+    list_title = ""
     empty_says = "Nothing here yet."
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """The list is called by its own name, not "Select lead to change"."""
-        title = {"title": capfirst(str(self.opts.verbose_name_plural)), "subtitle": None}
+        title = {"title": self.list_title or capfirst(str(self.opts.verbose_name_plural)), "subtitle": None}
         return super().changelist_view(request, {**title, **(extra_context or {})})
 
     def page_actions(self, row: Any) -> dict[str, str]:

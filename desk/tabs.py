@@ -71,6 +71,6 @@ class Tabs(SimpleListFilter):
                 "selected": tab is here,
                 "query_string": changelist.get_query_string({str(self.parameter_name): tab.name or None}),
                 "display": tab.label,
-                "count": None if count is None else capped(count, MOST),
+                "count": capped(count, MOST) if count else "",
                 "alarming": tab.alarming and bool(count),
             }

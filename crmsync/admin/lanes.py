@@ -121,6 +121,7 @@ class AttemptAdmin(Facts):
 @admin.register(OrgState)
 class OrgStateAdmin(Facts):
     list_display = ("writes", "until", "paused_reason", "failures")
+    list_title = "Org"
     empty_says = "Nothing was written yet."
 
     @admin.display(description="org")

@@ -107,6 +107,7 @@ class Messages(Facts):
 class OutboxAdmin(Messages):
     list_display = ("of", "state_now", "priority_now", "due", "attempts", "failure")
     list_filter = (StateTabs, PriorityFilter)
+    list_title = "Outbox"
     empty_says = "Nothing here. Every assignment of a lead puts one message into the outbox."
 
     @admin.display(description="priority")

@@ -95,6 +95,7 @@ class LeadAdmin(Facts):
         lead = context["original"]
         waits = lead.status in (Lead.Status.WAITING, Lead.Status.SET_ASIDE)
         context["explanation"] = explain(lead)
+        context["waits"] = waits
         context["current"] = _current(lead)
         context["seats"] = seats(team_ids=[lead.team_id])[lead.team_id] if waits else []
         context["title"] = str(lead)
