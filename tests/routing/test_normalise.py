@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from routing.errors import InvalidLead
 from routing.normalise import Address, CleanLead, clean_email, clean_lead, clean_phone, tidy, unstorable
 
-settings.register_profile("short", max_examples=150, deadline=None)
-settings.load_profile("short")
+short = settings(max_examples=60, deadline=None)
 
 texts = st.text(st.characters(codec=None), max_size=40)
 values = st.recursive(
@@ -26,6 +25,7 @@ phones = st.sampled_from(["+33142685300", "0142685300", "+1 650 253 0000", "12",
 payloads = st.dictionaries(known | texts, values | addresses | phones, max_size=8)
 
 
+@short
 @given(payloads)
 @example({"email": "x@y.example", "x": math.inf})
 @example({"phone": "+"})
@@ -42,6 +42,7 @@ def test_any_json_object_is_a_lead_or_an_invalid_lead_and_nothing_else(payload):
         assert "\\u0000" not in stored.replace("\\\\", "")
 
 
+@short
 @given(addresses)
 def test_a_clean_address_cleaned_again_stays_the_same(text):
     try:
@@ -51,6 +52,7 @@ def test_a_clean_address_cleaned_again_stays_the_same(text):
     assert clean_email(once) == once
 
 
+@short
 @given(addresses)
 def test_capitals_and_blanks_around_it_do_not_make_another_address(text):
     try:
@@ -61,6 +63,7 @@ def test_capitals_and_blanks_around_it_do_not_make_another_address(text):
         assert clean_lead({"email": f"\u00a0 {text.upper()}\u200b\n"}).addresses == plain.addresses
 
 
+@short
 @given(texts)
 def test_tidying_twice_changes_nothing_more(text):
     assert tidy(tidy(text)) == tidy(text)
