@@ -9,6 +9,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg.errors
 import pytest
 from django.db import connection, transaction
 from django.test import override_settings
@@ -588,23 +589,23 @@ def test_a_replay_after_the_lead_was_closed_still_names_that_lead():
     assert (again.status_code, lead_named(again), again.json()["rep"]) == (200, lead_named(first), None)
 
 
-def test_a_lead_that_closes_between_recognition_and_touch_makes_a_new_lead():
-    """The lead of the first address closes after we saw it: the second address, already ours, must not bar us."""
+def test_a_known_lead_cannot_be_closed_between_recognition_and_touch():
     source = make_source()
     email = make_email()
-    send(source, {"email": email})
-    known = Lead.objects.get()
+    first = send(source, {"email": email})
+    refused = []
 
     def close_meanwhile(execute, sql, params, many, context):
-        if "moved AS" in sql and known.status != Lead.Status.CLOSED:
-            known.status = Lead.Status.CLOSED
-            execute(f"UPDATE routing_leadaddress SET open = false WHERE lead_id = {known.pk}", None, False, context)
+        if "moved AS" in sql:
+            with another_session() as other, pytest.raises(psycopg.errors.LockNotAvailable) as late:
+                other.execute("SET lock_timeout = '50ms'")
+                other.execute("SELECT FROM routing_leadaddress WHERE value = %s FOR NO KEY UPDATE", [email])
+            refused.append(late)
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(close_meanwhile):
         response = send(source, {"email": email, "phone": "+33142685300"})
-    assert response.status_code == 201, response.content
-    assert LeadAddress.objects.filter(open=True, lead__uid=lead_named(response)).count() == 2
+    assert refused and (response.status_code, lead_named(response)) == (200, lead_named(first))
 
 
 def test_a_lead_of_an_account_is_known_by_its_domain_in_any_case():
