@@ -120,7 +120,9 @@ def clean_email(text: str) -> str:
 
 
 def clean_phone(text: str, *, country: str) -> str:
-    """Return the number in E.164 form, or nothing if it cannot be read. `country` helps where it has two letters."""
+    """Return the number in E.164 form and its extension, or nothing if it cannot be read. `country` helps where it
+    has two letters.
+    """
     region = country.upper() if re.fullmatch(r"[A-Za-z]{2}", country) else None
     try:
         number = phonenumbers.parse(text, region)
@@ -128,7 +130,8 @@ def clean_phone(text: str, *, country: str) -> str:
         return ""
     if not phonenumbers.is_possible_number(number):
         return ""
-    return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
+    e164 = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
+    return f"{e164} x{number.extension}" if number.extension else e164  # colleagues share a switchboard
 
 
 def unstorable(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""How Rota is built, read from its source: who changes statuses, who opens transactions, what files are named."""
+"""How Rota is built, held to by reading its source: who changes statuses, who opens transactions, names of files."""
 
 import ast
 from collections.abc import Iterator

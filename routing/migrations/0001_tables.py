@@ -110,7 +110,7 @@ class Migration(migrations.Migration):
                 ('uid', models.UUIDField(db_default=django.contrib.postgres.functions.RandomUUID(), default=uuid.uuid4, editable=False, unique=True, verbose_name='CRM key')),
                 ('status', models.CharField(choices=[('waiting', 'Waiting'), ('assigned', 'Assigned'), ('set_aside', 'Set aside'), ('closed', 'Closed')], db_default='waiting', default='waiting', max_length=10)),
                 ('email', models.CharField(blank=True, db_default='', default='', max_length=320)),
-                ('phone', models.CharField(blank=True, db_default='', default='', max_length=32)),
+                ('phone', models.CharField(blank=True, db_default='', default='', max_length=40)),
                 ('first_name', models.CharField(blank=True, db_default='', default='', max_length=200)),
                 ('last_name', models.CharField(blank=True, db_default='', default='', max_length=200)),
                 ('company', models.CharField(blank=True, db_default='', default='', max_length=300)),

@@ -73,7 +73,7 @@ class Lead(models.Model):
     )
     account = models.ForeignKey(Account, on_delete=models.SET_NULL, null=True, blank=True, related_name="leads")
     email = models.CharField(max_length=320, blank=True, default="", db_default="")
-    phone = models.CharField(max_length=32, blank=True, default="", db_default="")
+    phone = models.CharField(max_length=40, blank=True, default="", db_default="")
     first_name = models.CharField(max_length=200, blank=True, default="", db_default="")
     last_name = models.CharField(max_length=200, blank=True, default="", db_default="")
     company = models.CharField(max_length=300, blank=True, default="", db_default="")

@@ -16,6 +16,9 @@ from django.db.models.functions import Lower, Now
 SCALE = 10**12
 """One lead in units of lag (DESIGN section 5): exact integers, so that lags always add up."""
 
+ROUNDING = 10**6
+"""A lag up to this many units is rounding, not a lead owed: shares are floored, by less than one unit a turn."""
+
 
 def validate_zone(name: str) -> None:
     """Raise ValidationError unless `name` is a time zone of the IANA database, such as Europe/Paris."""

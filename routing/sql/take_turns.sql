@@ -23,6 +23,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
     scale CONSTANT bigint := 1000000000000;      -- one lead (routing.models.team.SCALE)
+    rounding CONSTANT bigint := 1000000;         -- a millionth of it: floored shares, not a lead owed (team.ROUNDING)
     unlimited CONSTANT int := 2147483647;
     timeout_before text := current_setting('lock_timeout');
     v_now timestamptz; v_ignore_hours boolean;
@@ -168,7 +169,7 @@ BEGIN
                 v_due := scale * weights[i] / v_total;
                 v_given := v_given + v_due;
                 lags[i] := lags[i] + v_due;
-                v_owed := lags[i] > 0;
+                v_owed := lags[i] > rounding;
                 IF v_best IS NULL OR v_owed <> v_best_owed THEN
                     v_better := v_best IS NULL OR v_owed;
                 ELSIF v_owed THEN

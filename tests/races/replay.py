@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from routing.models import Assignment, Lead, Membership, Team, Turnstile
-from routing.models.team import SCALE
+from routing.models.team import ROUNDING, SCALE
 from tests.races.crowd import rows
 
 
@@ -24,7 +24,7 @@ class Replayed:
 def pick(candidates: dict[int, int], lags: dict[int, int], lasts: dict[int, int]) -> int:
     """The rule of DESIGN section 5, once the shares of the lead are given out."""
     total = sum(candidates.values())
-    owed = [member for member in candidates if lags[member] > 0]
+    owed = [member for member in candidates if lags[member] > ROUNDING]
     if owed:
         return min(
             owed, key=lambda m: (Fraction((SCALE - lags[m]) * total, candidates[m]), lasts[m], m)
