@@ -1,6 +1,7 @@
 """What `./rota up` says once everything runs: where to log in, where to send a lead, and what came of the demo."""
 
 import base64
+import os
 import subprocess
 import sys
 import time
@@ -70,5 +71,6 @@ def welcome(greeting: Greeting, wants_demo: bool, say: Callable[[str], object]) 
     say(greeting.text())
     if wants_demo:
         say("The database was empty: running the demo once.")
-        demo = [sys.executable, "manage.py", "demo", "--against", greeting.address]
+        tethered = [sys.executable, "-m", "config.tether", str(os.getpid())]
+        demo = [*tethered, sys.executable, "manage.py", "demo", "--against", greeting.address]
         subprocess.run(demo, cwd=PROJECT, stdout=sys.stderr.fileno())
