@@ -24,7 +24,7 @@ def environment(org: SandboxOrg, **more: str) -> dict[str, str]:
     return {
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "config.settings",
-        "DATABASE_URL": database_url(),
+        "DATABASE_URL": more.get("DATABASE_URL") or database_url(),
         "SECRET_KEY": settings.SECRET_KEY,
         "CRM_URL": org.url,
         "CRM_CLIENT_ID": settings.CRM_CLIENT_ID,

@@ -7,7 +7,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-CREDENTIALS = {"CRM_CLIENT_ID": "rota-sandbox", "CRM_CLIENT_SECRET": "rota-sandbox-secret"}
+CREDENTIALS = {"CRM_CLIENT_ID": "rota-tests", "CRM_CLIENT_SECRET": "a secret: of tests"}
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -17,6 +17,8 @@ class SandboxOrg:
     def __init__(self, directory: Path, *, scale: float = 0.1, row_ms: float = 1.0) -> None:
         self.directory = directory
         self.arguments = ["--data", str(directory), "--port", "0", "--scale", str(scale), "--row-ms", str(row_ms)]
+        self.arguments += ["--client-id", CREDENTIALS["CRM_CLIENT_ID"]]
+        self.arguments += ["--client-secret", CREDENTIALS["CRM_CLIENT_SECRET"]]
         self.process: subprocess.Popen[str] | None = None
         self.url = ""
 
