@@ -100,6 +100,23 @@ def test_killed_in_the_call_before_the_org_did_anything(org: SandboxOrg, rows: l
     everything_lands(org, rows)
 
 
+def test_a_stalled_org_keeps_no_transaction_open_and_producers_do_not_notice(
+    org: SandboxOrg, rows: list[OutboxMessage]
+) -> None:
+    org.stall(60)
+    with victim(org) as worker:
+        eventually(in_a_call(org), seconds=30)
+        others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        eventually(lambda: run_sql(f"SELECT state {others}") == [("idle",)], what="one idle connection")
+        newer = put(rows[0].record.external_id, object="Contact", account="acme", last_name="Newer")
+        assert newer.version == 2  # a record in flight takes a newer version at once
+        assert worker.poll() is None
+        org.stall(0)
+        eventually(lambda: not OutboxMessage.objects.open().exists(), seconds=30)
+    names = {record["Rota_Id__c"]: record["LastName"] for record in org.records("Contact")}
+    assert names[rows[0].record.external_id] == "Newer"
+
+
 def test_killed_in_the_call_while_the_org_waits_for_a_lock(org: SandboxOrg, rows: list[OutboxMessage]) -> None:
     hold = org.hold("Account", "acme")
     with victim(org) as worker:
