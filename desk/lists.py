@@ -86,7 +86,7 @@ class Kept(BigList):
     def formfield_for_dbfield(self, db_field: Field, request: HttpRequest, **kwargs: Any) -> Any:
         """No pop-up windows beside a choice: each thing is added on its own page."""
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
-        if isinstance(getattr(field, "widget", None), RelatedFieldWidgetWrapper):
+        if field and isinstance(field.widget, RelatedFieldWidgetWrapper):
             field.widget = field.widget.widget
         return field
 
