@@ -41,6 +41,7 @@ FAST_AND_UNSAFE = {
     "full_page_writes": "off",
     "max_wal_size": "4GB",
     "checkpoint_timeout": "1h",
+    "max_connections": "500",  # race tests open two hundred at once, in two test processes
 }
 COMMON = {
     "listen_addresses": "",
