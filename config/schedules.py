@@ -22,6 +22,7 @@ SCHEDULES = {
     "sweep waiting leads": Every(1, "routing.tasks.sweep"),
     "sweep the outbox": Every(1, "crmsync.tasks.sweep"),
     "reap expired claims": Every(1, "crmsync.tasks.reap"),
+    "match CRM users": Every(10, "config.tasks.match_crm_users"),
 }
 
 
