@@ -73,8 +73,10 @@ class Claim(models.Model):
 class LaneQuerySet(models.QuerySet["Lane"]):
     def free(self) -> Self:
         """Nobody writes under it, and neither a backoff nor a quarantine is running."""
-        return self.filter(claim__isnull=True, not_before__lte=Now(), quarantined_until__isnull=True) | self.filter(
-            claim__isnull=True, not_before__lte=Now(), quarantined_until__lte=Now()
+        return self.filter(
+            Q(quarantined_until__isnull=True) | Q(quarantined_until__lte=Now()),
+            claim__isnull=True,
+            not_before__lte=Now(),
         )
 
 

@@ -3,16 +3,20 @@
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from crmsync.errors import ClaimLost, Fault
-from crmsync.models import Attempt, Claim
+from crmsync.models import Claim
 from crmsync.moves.claim import Chunk
 from crmsync.moves.lanes import free_lanes
 from crmsync.moves.putback import Back, put_back
 from crmsync.moves.settle import end_claim, lock_records, note_org
 
+ATTEMPTS = """
+INSERT INTO crmsync_attempt (claim_id, message_id, number)
+SELECT %s, u.id, u.number FROM unnest(%s::bigint[], %s::smallint[]) AS u(id, number)
+"""
 MARGIN_S = 1  # between the call's deadline and the end of the lease
 
 
@@ -23,9 +27,9 @@ def begin(*, chunk: Chunk) -> None:
         claims = Claim.objects.live().filter(token=chunk.token, begun_at__isnull=True, lease_until__gt=enough)
         if not claims.update(begun_at=Now()):
             raise ClaimLost(f"token={chunk.token}")
-        Attempt.objects.bulk_create(
-            Attempt(message_id=row.message_id, claim_id=chunk.token, number=row.attempts + 1) for row in chunk.rows
-        )
+        with connection.cursor() as cursor:
+            ids, numbers = zip(*((row.message_id, row.attempts + 1) for row in chunk.rows), strict=True)
+            cursor.execute(ATTEMPTS, [chunk.token, list(ids), list(numbers)])
 
 
 def release(*, chunk: Chunk, because: Fault, dice: float) -> int:

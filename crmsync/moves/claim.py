@@ -175,12 +175,26 @@ def put_off(until: dict[int, datetime]) -> None:
         cursor.execute(PUT_OFF, [list(until), list(until.values())])
 
 
+ADD_LANES = """
+INSERT INTO crmsync_lane (key) SELECT key FROM unnest(%s::text[]) AS u(key)
+ WHERE NOT EXISTS (SELECT FROM crmsync_lane AS l WHERE l.key = u.key) ORDER BY key
+ON CONFLICT DO NOTHING
+"""
+
+
+def add_lanes(keys: Sequence[str]) -> None:
+    """Insert the missing lanes, in order, in a statement that commits by itself.
+
+    A second worker that inserts the same key waits for this statement only, and nobody can wait in a circle.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(ADD_LANES, [list(keys)])
+
+
 def take(*, worker: str, wanted: Sequence[Candidate]) -> Chunk | None:
     """Claim those of the wanted messages all of whose lanes are free, or None."""
     keys = sorted({key for candidate in wanted for key in candidate.keys})
-    # Missing lanes are committed first and in order: a second worker that inserts the same key waits for this statement
-    # only, and nobody can wait in a circle.
-    Lane.objects.bulk_create([Lane(key=key) for key in keys], ignore_conflicts=True)
+    add_lanes(keys)
     with transaction.atomic(durable=True):
         # The lanes. Proves: nobody else writes under these keys, nor will before our claim ends. Costs: nobody waits,
         # others skip them. The loser leaves the messages that need a lane he did not get to whoever got it.
