@@ -11,12 +11,10 @@ from crmsync.gateway import where
 from crmsync.moves.begin import MARGIN_S
 from crmsync.tasks import DELIVER_BUDGET_S
 
-SIGN_IN_S = 1  # signing in happens between claim and call, and usually is done already
-
 
 @register()
 def the_lease_outlasts_the_call(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
-    least = settings.CRM_TIMEOUT_S + MARGIN_S + SIGN_IN_S
+    least = 2 * settings.CRM_TIMEOUT_S + MARGIN_S  # signing in and the call itself
     if least > settings.CRM_LEASE_S:
         return [Error(f"CRM_LEASE_S is {settings.CRM_LEASE_S}; it must be at least {least}.", id="crmsync.E001")]
     return []

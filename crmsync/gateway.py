@@ -69,7 +69,8 @@ class Org:
         self.session.trust_env = False  # a proxy or .netrc of this machine must not see or answer these calls
         # Here and not per call, so that no assignment rule of the org takes the lead from the rep it was given to.
         self.session.headers["Sforce-Auto-Assign"] = "FALSE"
-        self.session.mount("https://", BoundedAdapter(total_s=address.timeout_s, plain_http_to=plain_http_to))
+        self.wire = BoundedAdapter(total_s=address.timeout_s, plain_http_to=plain_http_to)
+        self.session.mount("https://", self.wire)
         self.session.mount("http://", BoundedAdapter(total_s=address.timeout_s, refuse=True))
         self.session.hooks["response"].append(self.note)
         self.retry_after_s = 0
@@ -89,13 +90,29 @@ class Org:
             )
 
     def upsert(
-        self, *, object: str, external_id_field: str, rows: Sequence[Row], headers: Mapping[str, str]
+        self,
+        *,
+        object: str,
+        external_id_field: str,
+        rows: Sequence[Row],
+        headers: Mapping[str, str],
+        not_after: float | None = None,
     ) -> list[RowResult]:
         """Create or update the rows by external id, and answer one result per row, in their order.
 
         One row goes by REST, more by one sObject Collections request, which the org takes row by row. Raises CallFailed
-        where the org did not take the request, or nobody knows whether it did.
+        where the org did not take the request, or nobody knows whether it did. `not_after` (time.monotonic) bounds
+        everything this takes, a renewed token and a second call included; after it nothing is sent any more.
         """
+        self.wire.not_after = not_after
+        try:
+            return self.upsert_in_time(object, external_id_field, rows, headers)
+        finally:
+            self.wire.not_after = None
+
+    def upsert_in_time(
+        self, object: str, external_id_field: str, rows: Sequence[Row], headers: Mapping[str, str]
+    ) -> list[RowResult]:
         if len(rows) == 1:
             path = f"sobjects/{object}/{format_external_id(external_id_field, rows[0].external_id)}"
             answer = self.call("PATCH", path, rows[0].body, headers)

@@ -23,6 +23,7 @@ class BoundedAdapter(HTTPAdapter):
         self.total_s = total_s
         self.target = urlsplit(plain_http_to) if plain_http_to else None
         self.refuse = refuse
+        self.not_after: float | None = None  # a time.monotonic() second; whatever would end later is not even begun
         super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
 
     def send(self, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> requests.Response:
@@ -31,9 +32,13 @@ class BoundedAdapter(HTTPAdapter):
         if self.target:
             parts = urlsplit(str(request.url))
             request.url = urlunsplit((self.target.scheme, self.target.netloc, parts.path, parts.query, ""))
-        deadline = time.monotonic() + self.total_s
-        connect_s = min(5.0, self.total_s / 4)
-        kwargs |= {"timeout": (connect_s, self.total_s - connect_s), "stream": True, "proxies": None}
+        now = time.monotonic()
+        total_s = self.total_s if self.not_after is None else min(self.total_s, self.not_after - now)
+        if total_s <= 0:
+            raise requests.exceptions.ConnectTimeout("Too late to send it.", request=request)
+        deadline = now + total_s
+        connect_s = min(5.0, total_s / 4)
+        kwargs |= {"timeout": (connect_s, total_s - connect_s), "stream": True, "proxies": None}
         response = super().send(request, **kwargs)
         response._content = self.read(response, deadline)
         response._content_consumed = True  # type: ignore[attr-defined]

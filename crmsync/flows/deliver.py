@@ -82,6 +82,8 @@ def send(*, chunk: Chunk, org: Org) -> Settled:
     except CallFailed as failed:
         return Settled(put_back=release(chunk=chunk, because=failed.fault, dice=random.random()))
     rows, refused = bodies(chunk)
+    # From before `begin`, whose time the reaper counts from: a worker that was stopped meanwhile sends nothing stale.
+    not_after = time.monotonic() + settings.CRM_TIMEOUT_S
     begin(chunk=chunk)
     whole_request: Fault | None = None
     outcomes = refused
@@ -95,6 +97,7 @@ def send(*, chunk: Chunk, org: Org) -> Settled:
                     "Sforce-Call-Options": f"client=rota/{chunk.worker}",
                     "X-Request-Id": str(chunk.token),
                 },
+                not_after=not_after,
             )
             outcomes += [
                 Outcome(row=candidate, crm_id=result.crm_id, fault=result.fault)

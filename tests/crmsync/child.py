@@ -20,7 +20,7 @@ def database_url() -> str:
 
 
 def environment(org: SandboxOrg, **more: str) -> dict[str, str]:
-    """Our own, with patience in whole units: a call may take 3 s, a lease is 5 s."""
+    """Our own, with patience in whole units: a call may take 3 s, a lease is 7 s."""
     return {
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "config.settings",
@@ -30,7 +30,7 @@ def environment(org: SandboxOrg, **more: str) -> dict[str, str]:
         "CRM_CLIENT_ID": settings.CRM_CLIENT_ID,
         "CRM_CLIENT_SECRET": settings.CRM_CLIENT_SECRET,
         "CRM_TIMEOUT_S": "3",
-        "CRM_LEASE_S": "5",
+        "CRM_LEASE_S": "7",
         "CRM_QUARANTINE_S": "1",
         "CRM_PAUSE_S": "1",
         "CRM_BACKOFF_FIRST_MS": "50",

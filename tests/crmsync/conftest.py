@@ -23,7 +23,7 @@ def org(org_process: SandboxOrg, settings: Any) -> SandboxOrg:
         setattr(settings, name, value)
     settings.CRM_URL = org_process.url
     settings.CRM_TIMEOUT_S = 3
-    settings.CRM_LEASE_S = 6
+    settings.CRM_LEASE_S = 7
     settings.CRM_QUARANTINE_S = 0.2
     settings.CRM_PAUSE_S = 0.3
     settings.CRM_BACKOFF_FIRST_MS = 20

@@ -91,6 +91,21 @@ def test_nobody_listening_is_not_the_same_as_no_answer(settings: Any) -> None:
     assert failed.value.fault.code == "NOT_CONNECTED"
 
 
+def test_what_comes_too_late_is_not_sent_at_all(org: SandboxOrg) -> None:
+    gateway = connect()
+    gateway.sign_in()
+    with pytest.raises(CallFailed) as failed:
+        gateway.upsert(
+            object="Lead",
+            external_id_field="Rota_Id__c",
+            rows=[Row("late", {"LastName": "L", "Company": "C"})],
+            headers=HEADERS,
+            not_after=time.monotonic() - 0.001,
+        )
+    assert failed.value.fault.code == "NOT_CONNECTED"
+    assert org.records("Lead") == []
+
+
 @pytest.fixture
 def trickler() -> Iterator[str]:
     """A server that sends its answer one byte every 50 ms, for ever."""

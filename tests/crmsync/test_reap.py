@@ -1,12 +1,15 @@
 """Workers that die, and workers that come back too late."""
 
+import time
 from typing import Any
 
 import pytest
 from django.db.models import F
 
 from crmsync.errors import ClaimLost, Fault
+from crmsync.flows.deliver import deliver
 from crmsync.flows.reap import reap
+from crmsync.gateway import Org, RowResult, connect
 from crmsync.models import Attempt, Claim, Lane, OutboxMessage
 from crmsync.moves.begin import begin, release
 from crmsync.moves.claim import Chunk, claim_next
@@ -130,6 +133,31 @@ def test_a_version_that_came_while_the_dead_worker_sent_takes_the_fields_over(or
     drain()
     (record,) = org.records("Lead")
     assert (record["Email"], record["Phone"]) == ("new@x.example", "1")
+
+
+class Sleeper(Org):
+    """A connection whose worker is stopped between `begin` and the call, for longer than the call may take."""
+
+    def upsert(self, *, not_after: float | None = None, **call: Any) -> list[RowResult]:
+        assert not_after is not None
+        age_claims()
+        reap()
+        put("one", email="new@x.example")
+        drain(worker="other")
+        time.sleep(max(0.0, not_after - time.monotonic()))
+        return super().upsert(not_after=not_after, **call)
+
+
+def test_a_worker_that_sleeps_between_begin_and_call_sends_nothing_stale_when_it_wakes(
+    org: SandboxOrg, settings: Any
+) -> None:
+    settings.CRM_TIMEOUT_S = 2
+    put("one", email="old@x.example")
+    done = deliver(budget_s=0.01, worker="sleeper", org=Sleeper(connect().address))
+    assert done.claims_lost == 1
+    (record,) = org.records("Lead")
+    assert record["Email"] == "new@x.example"
+    assert [entry["who"]["client"] for entry in org.journal()] == ["rota/other"]
 
 
 def test_idle_lanes_and_claims_that_never_began_are_pruned(org: SandboxOrg) -> None:

@@ -27,11 +27,11 @@ Worker = subprocess.Popen[bytes]
 
 
 @contextmanager
-def victim(org: SandboxOrg) -> Iterator[Worker]:
+def victim(org: SandboxOrg, **patience: str) -> Iterator[Worker]:
     worker = subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
         cwd=ROOT,
-        env=environment(org, CRM_TIMEOUT_S="20", CRM_LEASE_S="40"),
+        env=environment(org, **{"CRM_TIMEOUT_S": "20", "CRM_LEASE_S": "60", **patience}),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
