@@ -123,7 +123,7 @@ class Migration(migrations.Migration):
                 ('set_aside_because', models.TextField(blank=True, db_default='', default='', editable=False)),
                 ('account', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='leads', to='routing.account')),
                 ('previous', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='later', to='routing.lead')),
-                ('preferred', models.ForeignKey(blank=True, help_text='Takes it while available, without costing anybody a turn.', null=True, on_delete=django.db.models.deletion.PROTECT, to='routing.membership')),
+                ('preferred', models.ForeignKey(db_index=False, blank=True, help_text='Takes it while available, without costing anybody a turn.', null=True, on_delete=django.db.models.deletion.PROTECT, to='routing.membership')),
             ],
         ),
         migrations.CreateModel(
@@ -199,8 +199,8 @@ class Migration(migrations.Migration):
                 ('ended_at', models.DateTimeField(blank=True, null=True)),
                 ('end_reason', models.CharField(blank=True, choices=[('closed', 'The lead was closed'), ('reassigned', 'Given to somebody else')], db_default='', default='', max_length=10)),
                 ('lead', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='assignments', to='routing.lead')),
-                ('membership', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='assignments', to='routing.membership')),
-                ('roster', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='assignments', to='routing.roster')),
+                ('membership', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='assignments', to='routing.membership')),
+                ('roster', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='assignments', to='routing.roster')),
             ],
         ),
         migrations.CreateModel(
@@ -243,7 +243,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='lead',
             name='team',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='leads', to='routing.team'),
+            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='leads', to='routing.team'),
         ),
         migrations.AddField(
             model_name='inboundsource',
@@ -253,7 +253,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='assignment',
             name='team',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='assignments', to='routing.team'),
+            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='assignments', to='routing.team'),
         ),
         migrations.AddField(
             model_name='teampart',
@@ -263,7 +263,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='lead',
             name='part',
-            field=models.ForeignKey(blank=True, help_text='Who may take it; empty: the whole team.', null=True, on_delete=django.db.models.deletion.PROTECT, to='routing.teampart'),
+            field=models.ForeignKey(db_index=False, blank=True, help_text='Who may take it; empty: the whole team.', null=True, on_delete=django.db.models.deletion.PROTECT, to='routing.teampart'),
         ),
         migrations.AddConstraint(
             model_name='accountdomain',

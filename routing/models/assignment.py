@@ -37,10 +37,10 @@ class Assignment(models.Model):
         REASSIGNED = "reassigned", "Given to somebody else"
 
     lead = models.ForeignKey(Lead, on_delete=models.PROTECT, related_name="assignments")
-    membership = models.ForeignKey(Membership, on_delete=models.PROTECT, related_name="assignments")
-    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="assignments")
+    membership = models.ForeignKey(Membership, on_delete=models.PROTECT, related_name="assignments", db_index=False)
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="assignments", db_index=False)
     turn = models.BigIntegerField()
-    roster = models.ForeignKey(Roster, on_delete=models.PROTECT, related_name="assignments")
+    roster = models.ForeignKey(Roster, on_delete=models.PROTECT, related_name="assignments", db_index=False)
     preferred = models.BooleanField(db_default=False, help_text="Taken by the preferred member: moved nobody's lag.")
     lag_before = models.BigIntegerField()
     lag_after = models.BigIntegerField()

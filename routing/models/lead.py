@@ -60,13 +60,20 @@ class Lead(models.Model):
 
     uid = models.UUIDField("CRM key", default=uuid.uuid4, db_default=RandomUUID(), unique=True, editable=False)
     status = models.CharField(max_length=10, choices=Status, default=Status.WAITING, db_default=Status.WAITING)
-    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="leads")
+    # Not indexed by themselves: teams and members are never deleted, and the turn is to find leads by lead_waiting only.
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="leads", db_index=False)
     part = models.ForeignKey(
-        TeamPart, on_delete=models.PROTECT, null=True, blank=True, help_text="Who may take it; empty: the whole team."
+        TeamPart,
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        db_index=False,
+        help_text="Who may take it; empty: the whole team.",
     )
     preferred = models.ForeignKey(
         Membership,
         on_delete=models.PROTECT,
+        db_index=False,
         null=True,
         blank=True,
         help_text="Takes it while available, without costing anybody a turn.",

@@ -19,7 +19,11 @@ $$ SELECT (4711::bigint << 48) | p_team $$;
 CREATE OR REPLACE FUNCTION take_turns(
     p_team bigint, p_lead bigint DEFAULT NULL, p_most int DEFAULT 100, p_wait int DEFAULT 100, p_leads bigint[] DEFAULT NULL
 ) RETURNS TABLE (outcome text, membership_id bigint, rep_id bigint, rep_name text, taken int, more boolean)
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE
+-- One plan for each statement here, by index, whatever the statistics say: leads wait and go so fast that they are old at
+-- once, and a scan of all that wait would be made under the turnstile.
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off SET jit = off
+AS $$
 #variable_conflict use_column
 DECLARE
     scale CONSTANT bigint := 1000000000000;      -- one lead (routing.models.team.SCALE)
@@ -126,7 +130,8 @@ BEGIN
         IF p_leads IS NOT NULL THEN
             SELECT array_agg(a.id ORDER BY a.id) INTO v_head FROM unnest(p_leads) AS a(id) WHERE a.id > v_after;
         ELSE
-            -- The oldest by part: a long row of leads for somebody absent is not read at all.
+            -- The oldest by part: a long row of leads for somebody absent is not read at all. Ordered by part and id, over a
+            -- range of one part, so that lead_waiting is the only index in this order and the key alone is none.
             SELECT array_agg(h.id ORDER BY h.id) INTO v_head FROM (
                 SELECT w.id FROM (
                     (SELECT id FROM routing_lead
@@ -135,19 +140,22 @@ BEGIN
                     UNION ALL
                     SELECT o.id FROM unnest(v_parts) AS p(id)
                      CROSS JOIN LATERAL (SELECT id FROM routing_lead
-                                          WHERE team_id = p_team AND status = 'waiting' AND part_id = p.id AND id > v_after
-                                          ORDER BY id LIMIT v_want) o
+                                          WHERE team_id = p_team AND status = 'waiting'
+                                            AND part_id BETWEEN p.id AND p.id AND id > v_after
+                                          ORDER BY part_id, id LIMIT v_want) o
                 ) w ORDER BY w.id LIMIT v_want) h;
         END IF;
         EXIT WHEN v_head IS NULL;
         v_after := v_head[cardinality(v_head)];
 
         -- Skip what another transaction holds (a person re-assigning, a command that was asked for these): it settles it.
-        FOR l IN SELECT id, part_id, preferred_id FROM routing_lead
-                  WHERE id = ANY (v_head) AND team_id = p_team AND status = 'waiting'
-                  ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+        -- By key alone, and looked at afterwards: with team and status in the WHERE, a planner without statistics walks the
+        -- index of all that wait.
+        FOR l IN SELECT id, team_id, status, part_id, preferred_id FROM routing_lead
+                  WHERE id = ANY (v_head) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
         LOOP
             EXIT WHEN cardinality(w_lead) >= p_most;
+            CONTINUE WHEN l.status <> 'waiting' OR l.team_id <> p_team;
             v_sole := NULL; v_members := NULL; v_total := 0; v_given := 0; v_best := NULL;
             IF l.preferred_id IS NOT NULL THEN
                 i := array_position(ids, l.preferred_id);
@@ -246,9 +254,7 @@ BEGIN
         SELECT u.lead, u.member, p_team, u.turn, u.roster, u.sole, u.before, u.after, v_now
           FROM unnest(w_lead, w_member, w_turn, w_roster, w_sole, w_before, w_after)
                AS u(lead, member, turn, roster, sole, before, after);
-        PERFORM outbox_enqueue('Lead', array_agg(l.uid::text ORDER BY l.uid),
-                               array_agg(lead_fields(l, r.crm_user_id) ORDER BY l.uid),
-                               array_agg('[]'::jsonb ORDER BY l.uid))
+        PERFORM outbox_enqueue('Lead', array_agg(l.uid::text), array_agg(lead_fields(l, r.crm_user_id)))
            FROM unnest(w_lead, w_member) AS u(lead, member)
            JOIN routing_lead l ON l.id = u.lead
            JOIN routing_membership m ON m.id = u.member
