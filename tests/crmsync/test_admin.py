@@ -12,9 +12,10 @@ from django.utils import timezone
 
 from crmsync import outbox
 from crmsync.models import Attempt, Claim, CrmRecord, FailureKind, OutboxMessage
-from tests.staff import logged_in
+from tests.staff import ask, confirm, listed, logged_in, page_of, said
 
 pytestmark = pytest.mark.django_db
+LOCKS, RETRY = "crmsync_lockfailure", "retry_selected"
 
 
 @pytest.fixture(autouse=True)
@@ -36,20 +37,6 @@ def make_dead(name: str, *, parent: str = "", kind: FailureKind = FailureKind.CO
     return OutboxMessage.objects.get(pk=pk)
 
 
-def listed(model: str) -> str:
-    return reverse(f"admin:crmsync_{model}_changelist")
-
-
-def confirm(client: Client, *messages: OutboxMessage, model: str = "lockfailure", reason: str = ""):
-    pks = [message.pk for message in messages]
-    given = {"action": "retry_selected", "_selected_action": pks[0], "select_across": 1, "confirmed": "yes"}
-    return client.post(listed(model), {**given, "chosen": ",".join(map(str, pks)), "reason": reason}, follow=True)
-
-
-def said(answer) -> list[str]:
-    return [str(message) for message in answer.context["messages"]]
-
-
 def test_a_validation_error_is_a_dead_letter_and_never_a_lock_failure(staff):
     make_dead("locked")
     make_dead(
@@ -60,8 +47,8 @@ def test_a_validation_error_is_a_dead_letter_and_never_a_lock_failure(staff):
         failure_text="Country is required",
     )
 
-    locks = staff.get(listed("lockfailure")).content.decode()
-    dead = staff.get(listed("deadletter")).content.decode()
+    locks = staff.get(listed(LOCKS)).content.decode()
+    dead = staff.get(listed("crmsync_deadletter")).content.decode()
 
     assert "locked" in locks
     assert "refused" not in locks
@@ -72,9 +59,8 @@ def test_a_validation_error_is_a_dead_letter_and_never_a_lock_failure(staff):
 
 def test_retry_selected_asks_first_with_counts_and_rows(staff):
     messages = [make_dead(f"contact-{n}", parent="acme") for n in range(25)]
-    chosen = {"action": "retry_selected", "_selected_action": [message.pk for message in messages], "index": 0}
 
-    page = staff.post(listed("lockfailure"), chosen).content.decode()
+    page = ask(staff, LOCKS, RETRY, *[message.pk for message in messages]).content.decode()
 
     assert "Retry 25 lock failures" in page
     assert page.count("under Account acme") == 20
@@ -85,7 +71,7 @@ def test_retry_selected_asks_first_with_counts_and_rows(staff):
 def test_retry_selected_sends_again_and_says_who_asked_and_why(staff):
     one, two = make_dead("one"), make_dead("two")
 
-    answer = confirm(staff, one, two, reason="the nightly batch is over")
+    answer = confirm(staff, LOCKS, RETRY, one.pk, two.pk, reason="the nightly batch is over")
 
     assert said(answer) == ["Retried 2."]
     one.refresh_from_db()
@@ -98,18 +84,18 @@ def test_retry_selected_counts_what_was_overtaken_and_what_is_no_longer_dead(sta
     fresh, overtaken, gone = make_dead("fresh"), make_dead("overtaken"), make_dead("gone")
     with transaction.atomic():
         outbox.enqueue(object="Contact", external_id="overtaken", fields={"last_name": "newer"})
-    confirm(staff, gone)
+    confirm(staff, LOCKS, RETRY, gone.pk)
 
-    answer = confirm(staff, fresh, overtaken, gone)
+    answer = confirm(staff, LOCKS, RETRY, fresh.pk, overtaken.pk, gone.pk)
 
     assert said(answer) == ["Retried 1. Skipped 1 already overtaken by newer versions, 1 no longer dead."]
 
 
 def test_the_button_pressed_twice_sends_once(staff):
     message = make_dead("once")
-    confirm(staff, message)
+    confirm(staff, LOCKS, RETRY, message.pk)
 
-    answer = confirm(staff, message)
+    answer = confirm(staff, LOCKS, RETRY, message.pk)
 
     assert said(answer) == ["Retried 0. Skipped 1 no longer dead."]
     assert OutboxMessage.objects.pending().count() == 1
@@ -119,8 +105,8 @@ def test_who_may_only_look_may_not_retry():
     message = make_dead("locked")
     looker = logged_in(may=("view_lockfailure",))
 
-    page = looker.get(listed("lockfailure")).content.decode()
-    confirm(looker, message)
+    page = looker.get(listed(LOCKS)).content.decode()
+    confirm(looker, LOCKS, RETRY, message.pk)
 
     assert "locked" in page
     assert "retry_selected" not in page
@@ -130,7 +116,7 @@ def test_who_may_only_look_may_not_retry():
 def test_retry_is_nothing_a_link_can_do(staff):
     message = make_dead("locked")
 
-    staff.get(listed("lockfailure"), {"action": "retry_selected", "chosen": message.pk, "confirmed": "yes"})
+    staff.get(listed(LOCKS), {"action": "retry_selected", "chosen": message.pk, "confirmed": "yes"})
 
     assert OutboxMessage.objects.dead().count() == 1
 
@@ -141,9 +127,9 @@ def test_the_contended_parents_come_first_the_worst_of_them_on_top(staff):
     make_dead("b", parent="blue")
     make_dead("itself")
 
-    page = staff.get(listed("lockfailure"))
-    under_acme = staff.get(listed("lockfailure"), {"parent": "Account:acme"})
-    itself = staff.get(listed("lockfailure"), {"parent": "itself"})
+    page = staff.get(listed(LOCKS))
+    under_acme = staff.get(listed(LOCKS), {"parent": "Account:acme"})
+    itself = staff.get(listed(LOCKS), {"parent": "itself"})
 
     assert [(parent.external_id, parent.count) for parent in page.context["contended"]] == [("acme", 3), ("blue", 1)]
     assert under_acme.context["cl"].result_count == 3
@@ -170,7 +156,7 @@ def test_the_page_of_a_message_shows_every_attempt(staff):
             code="UNABLE_TO_LOCK_ROW",
         )
 
-    page = staff.get(reverse("admin:crmsync_lockfailure_change", args=[message.pk])).content.decode()
+    page = staff.get(page_of("crmsync_lockfailure", message.pk)).content.decode()
 
     assert "attempt 1" in page
     assert "attempt 2" in page
@@ -182,7 +168,7 @@ def test_the_page_of_a_message_shows_every_attempt(staff):
     "model", ["outboxmessage", "lockfailure", "deadletter", "lane", "claim", "attempt", "orgstate"]
 )
 def test_the_crms_tables_are_to_look_at(staff, model):
-    assert staff.get(listed(model)).status_code == 200
+    assert staff.get(listed(f"crmsync_{model}")).status_code == 200
     assert staff.get(reverse(f"admin:crmsync_{model}_add")).status_code == 403
 
 
@@ -194,7 +180,7 @@ def test_the_outbox_has_a_tab_for_each_state(staff, state, found):
     OutboxMessage.objects.filter(pk=later).update(due_at=timezone.now() + timedelta(hours=1))
     make_dead("dead")
 
-    assert staff.get(listed("outboxmessage"), {"state": state}).context["cl"].result_count == found
+    assert staff.get(listed("crmsync_outboxmessage"), {"state": state}).context["cl"].result_count == found
 
 
 @pytest.mark.parametrize("term", ["ada", "003A00000000001", "Contact ada", "#PK"])
@@ -203,7 +189,7 @@ def test_a_message_is_found_by_the_key_of_its_record(staff, term):
     make_dead("grace")
     CrmRecord.objects.filter(pk=message.record_id).update(crm_id="003A00000000001")
 
-    found = staff.get(listed("outboxmessage"), {"q": term.replace("PK", str(message.pk))})
+    found = staff.get(listed("crmsync_outboxmessage"), {"q": term.replace("PK", str(message.pk))})
 
     assert [row.pk for row in found.context["cl"].result_list] == [message.pk]
 
@@ -230,10 +216,10 @@ def test_a_long_list_of_the_dead_is_read_from_its_index(staff):
             "CASE WHEN id % 200 = 0 THEN 'contention' END FROM crmsync_crmrecord"
         )
         cursor.execute("ANALYZE crmsync_outboxmessage")
-    staff.get(listed("lockfailure"))
+    staff.get(listed(LOCKS))
 
     with CaptureQueriesContext(connection) as asked:
-        page = staff.get(listed("lockfailure"))
+        page = staff.get(listed(LOCKS))
 
     assert page.context["cl"].result_count == 100
     assert len(asked) <= 16
