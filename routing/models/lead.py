@@ -60,7 +60,7 @@ class Lead(models.Model):
 
     uid = models.UUIDField("CRM key", default=uuid.uuid4, db_default=RandomUUID(), unique=True, editable=False)
     status = models.CharField(max_length=10, choices=Status, default=Status.WAITING, db_default=Status.WAITING)
-    # Not indexed by themselves: teams and members are never deleted, and the turn is to find leads by lead_waiting only.
+    # Not indexed by themselves: teams and members are never deleted; the turn is to find leads by lead_waiting only.
     team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="leads", db_index=False)
     part = models.ForeignKey(
         TeamPart,
