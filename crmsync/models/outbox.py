@@ -212,6 +212,10 @@ class OutboxMessage(models.Model):
             models.Index(fields=["priority", "due_at", "id"], name="outbox_due", condition=Q(status="pending")),
             # settle and reap: the messages of a claim
             models.Index(fields=["claim"], name="outbox_of_claim", condition=Q(claim__isnull=False)),
+            # what a version took over; without it, deleting messages would read the table once for each
+            models.Index(
+                fields=["superseded_by"], name="outbox_superseded_by", condition=Q(superseded_by__isnull=False)
+            ),
             # admin: lock failures and other dead letters, newest first
             models.Index(fields=["failure_kind", "-settled_at"], name="outbox_dead", condition=Q(status="dead")),
         ]
