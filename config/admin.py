@@ -1,9 +1,12 @@
 """Users, and what django-q2 keeps: to look at. Its own screens can break every schedule and run any task again."""
 
+from typing import Any
+
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import User
 from django.db.models import Model
+from django.forms import CheckboxSelectMultiple
 from django.http import HttpRequest
 from django_q import admin as q2  # noqa: F401 - registers its screens, so that they can be replaced here
 from django_q.models import Failure, OrmQ, Schedule, Success
@@ -58,7 +61,21 @@ admin.site.unregister(User)
 
 @admin.register(User)
 class KeptUserAdmin(UserAdmin):
-    """People. They are made inactive instead of deleted: the history names them."""
+    """People. They are made inactive instead of deleted: the history names them. What they may do, their groups say."""
+
+    fieldsets = (
+        (None, {"fields": ("username", "password", "first_name", "last_name", "email")}),
+        ("May", {"fields": ("is_active", "is_staff", "is_superuser", "groups")}),
+        ("Dates", {"fields": ("last_login", "date_joined")}),
+    )
+    readonly_fields = ("last_login", "date_joined")
+    filter_horizontal = ()
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """The few groups as boxes to tick."""
+        if db_field.name == "groups":
+            kwargs["widget"] = CheckboxSelectMultiple
+        return super().formfield_for_manytomany(db_field, request, **kwargs)
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False

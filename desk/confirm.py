@@ -11,6 +11,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.admin import ModelAdmin, helpers
+from django.contrib.admin.models import CHANGE, LogEntry
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -79,6 +80,14 @@ class Asked:
         }
         return TemplateResponse(self.request, "desk/confirm.html", context)
 
+    def log(self, model_admin: ModelAdmin, text: str) -> None:
+        """Note under each row's History who asked, what came of it, and the reason given."""
+        rows = model_admin.model._base_manager.filter(pk__in=self.ids)
+        if not isinstance(model_admin.list_select_related, bool):
+            rows = rows.select_related(*model_admin.list_select_related)
+        reason = f" Reason: {self.reason}" if self.reason else ""
+        LogEntry.objects.log_actions(str(self.request.user.pk), rows, CHANGE, f"{text}{reason}")
+
     def tell(
         self, model_admin: ModelAdmin, done: int, verb: str, others: str, refused: str = ""
     ) -> HttpResponse | None:
@@ -96,6 +105,7 @@ class Asked:
         text = f"{verb} {done:,}." + (f" Skipped {skipped}." if skipped else "") + (f" {refused}" if refused else "")
         level = messages.SUCCESS if done and not refused else messages.WARNING
         model_admin.message_user(self.request, text, level)
+        self.log(model_admin, text)
         count_anew()
         if self.came_from == "page" and model_admin.get_queryset(self.request).filter(pk__in=self.ids).exists():
             return redirect(f"admin:{model_admin.opts.app_label}_{model_admin.opts.model_name}_change", self.ids[0])

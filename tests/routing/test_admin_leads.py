@@ -9,6 +9,7 @@ from django.core.cache import cache
 from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from django.utils import timezone
 
 from routing import leads, members, turns
@@ -72,6 +73,7 @@ def test_close_selected_ends_assignments_and_counts_the_closed_ones(staff):
     answer = confirm(staff, "routing_lead", "close_selected", one.pk, two.pk)
 
     assert said(answer) == ["Closed 1. Skipped 1 already closed."]
+    assert "Closed 1." in staff.get(reverse("admin:routing_lead_history", args=[one.pk])).content.decode()
     assert one.assignments.get().ended_at is not None
 
 
