@@ -1,0 +1,59 @@
+"""What can go wrong while campaigns are launched and sent; each docstring is the message people read."""
+
+from collections.abc import Mapping
+
+
+class OutreachError(Exception):
+    """Outreach could not do what was asked."""
+
+    def __init__(self, detail: str = "") -> None:
+        says = (self.__doc__ or "").strip()
+        super().__init__(f"{says} {detail}" if detail else says)
+
+
+class ClaimLost(OutreachError):
+    """The claim is not ours any more: whoever took it settles it, and we change nothing."""
+
+
+class LaunchRefused(OutreachError):
+    """The campaign cannot be launched as it stands."""
+
+    def __init__(self, problems: Mapping[str, int | str]) -> None:
+        super().__init__("; ".join(f"{what}: {many}" for what, many in problems.items()))
+        self.problems = dict(problems)
+
+
+class SameListAndContent(OutreachError):
+    """The same list was already launched with the same content. Give a reason to do it again."""
+
+
+class WrongState(OutreachError):
+    """That is not possible in its present state."""
+
+
+class TooEarly(OutreachError):
+    """The mail may still be on its way out. Wait until the longest possible hand-over has passed."""
+
+
+class ReasonMissing(OutreachError):
+    """Say why."""
+
+
+class BadTemplate(OutreachError):
+    """The template cannot be used."""
+
+
+class BadAddress(OutreachError):
+    """No mail can be sent to this address."""
+
+
+class BadHeader(OutreachError):
+    """A header would run over several lines."""
+
+
+class RoadClosed(OutreachError):
+    """The relay takes nothing at the moment; no mail was begun."""
+
+
+class CredentialsRefused(RoadClosed):
+    """The relay refuses our credentials or our sender address: sending stops, no lead is charged."""

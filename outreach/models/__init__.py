@@ -1,0 +1,24 @@
+"""Campaigns and their steps, who is enrolled, every mail, who holds it, every try to send it, and who wants none."""
+
+from outreach.models.attempt import SendAttempt
+from outreach.models.campaign import Campaign, CampaignDay, Step
+from outreach.models.claim import Claim, JobLock
+from outreach.models.event import OutreachEvent
+from outreach.models.message import Enrolment, Message
+from outreach.models.recipient import Recipient, Suppression
+from outreach.models.state import SendingState
+
+__all__ = [
+    "Campaign",
+    "CampaignDay",
+    "Claim",
+    "Enrolment",
+    "JobLock",
+    "Message",
+    "OutreachEvent",
+    "Recipient",
+    "SendAttempt",
+    "SendingState",
+    "Step",
+    "Suppression",
+]
