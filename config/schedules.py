@@ -23,6 +23,8 @@ SCHEDULES = {
     "sweep the outbox": Every(1, "crmsync.tasks.sweep"),
     "reap expired claims": Every(1, "crmsync.tasks.reap"),
     "match CRM users": Every(10, "config.tasks.match_crm_users"),
+    "wake the sender of campaign mail": Every(1, "outreach.tasks.wake_sender"),
+    "reap expired claims on mails": Every(1, "outreach.tasks.reap"),
 }
 
 

@@ -47,6 +47,26 @@ CRM_BACKOFF_FIRST_MS = env.number("CRM_BACKOFF_FIRST_MS", 1_000, least=10, most=
 CRM_BACKOFF_CAP_MS = env.number("CRM_BACKOFF_CAP_MS", 300_000, least=10, most=3_600_000)
 CRM_ATTEMPTS_MOST = env.number("CRM_ATTEMPTS_MOST", 8, least=1, most=50)
 
+# Campaign mail leaves through one relay, over SMTP. Without EMAIL_HOST nothing is sent.
+PUBLIC_URL = env.text("PUBLIC_URL", f"http://{HOST}:{PORT}")
+EMAIL_HOST = env.text("EMAIL_HOST", "")
+EMAIL_PORT = env.number("EMAIL_PORT", 587, least=1, most=65_535)
+EMAIL_HOST_USER = env.text("EMAIL_HOST_USER", "")
+EMAIL_HOST_PASSWORD = env.text("EMAIL_HOST_PASSWORD", "")
+EMAIL_USE_TLS = env.flag("EMAIL_USE_TLS", False)
+EMAIL_USE_SSL = env.flag("EMAIL_USE_SSL", False)
+EMAIL_PHASE_TIMEOUT_S = env.number("EMAIL_PHASE_TIMEOUT_S", 30, least=1, most=600)
+EMAIL_REPLY_TIMEOUT_S = env.number("EMAIL_REPLY_TIMEOUT_S", 600, least=1, most=3_600)  # RFC 5321, 4.5.3.2.6
+SEND_BATCH = env.number("SEND_BATCH", 50, least=1, most=1_000)
+SEND_BUDGET_S = env.number("SEND_BUDGET_S", 45, least=1, most=3_600)
+SEND_LONGEST_S = SEND_BUDGET_S + 9 * EMAIL_PHASE_TIMEOUT_S + EMAIL_REPLY_TIMEOUT_S  # outreach/mail/timing.py
+CLAIM_LEASE_S = env.number("CLAIM_LEASE_S", 1_800, least=2, most=86_400)
+QUIET_PERIOD_H = env.number("QUIET_PERIOD_H", 72, least=0, most=8_760)
+SEND_ATTEMPTS_MOST = env.number("SEND_ATTEMPTS_MOST", 8, least=1, most=50)
+SEND_BACKOFF_FIRST_S = env.number("SEND_BACKOFF_FIRST_S", 300, least=0, most=86_400)
+SEND_BACKOFF_CAP_S = env.number("SEND_BACKOFF_CAP_S", 14_400, least=0, most=604_800)
+SENDER_STOP_S = env.number("SENDER_STOP_S", 900, least=1, most=86_400)
+
 LOG_LEVEL = env.text("LOG_LEVEL", "INFO").upper()
 
 INSTALLED_APPS = [
@@ -141,6 +161,14 @@ Q_CLUSTER: dict[str, Any] = {
     "label": "Task queue",
     "ALT_CLUSTERS": {
         "crm": {"workers": Q_WORKERS, "queue_limit": Q_WORKERS, "timeout": 50, "retry": 240, "scheduler": False},
+        # A task may wait for one slow reply of the relay; killed before that, its mail is in doubt.
+        "outreach": {
+            "workers": Q_WORKERS,
+            "queue_limit": Q_WORKERS,
+            "timeout": SEND_LONGEST_S + 30,
+            "retry": 4 * (SEND_LONGEST_S + 30),
+            "scheduler": False,
+        },
     },
 }
 

@@ -9,6 +9,7 @@ from config import health
 urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", admin.site.urls),
     path("", include("routing.urls")),
+    path("", include("outreach.urls")),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
 ]

@@ -1,0 +1,42 @@
+"""What must hold between the times that sending depends on, found at start."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, register
+
+from outreach.mail.timing import longest_batch_s
+
+
+@register()
+def a_lease_outlives_the_longest_batch(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
+    """The reaper must never overtake a worker that is only waiting for a slow relay."""
+    if longest_batch_s() >= settings.CLAIM_LEASE_S:
+        return [
+            Error(
+                f"CLAIM_LEASE_S is {settings.CLAIM_LEASE_S}; the longest batch takes {longest_batch_s():.0f} s "
+                "(SEND_BUDGET_S, nine times EMAIL_PHASE_TIMEOUT_S, EMAIL_REPLY_TIMEOUT_S). It must be longer.",
+                id="outreach.E001",
+            )
+        ]
+    return []
+
+
+@register()
+def a_task_outlives_the_longest_batch(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
+    """django-q2 kills a task at its timeout; a mail on its way then is in doubt, though nothing was wrong."""
+    timeout = settings.Q_CLUSTER["ALT_CLUSTERS"]["outreach"]["timeout"]
+    if timeout <= longest_batch_s():
+        return [
+            Error(f"Queue outreach: timeout is {timeout}, it must exceed {longest_batch_s():.0f}.", id="outreach.E002")
+        ]
+    return []
+
+
+@register()
+def tls_is_asked_for_once(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
+    """STARTTLS and TLS from the first byte exclude each other."""
+    if settings.EMAIL_USE_TLS and settings.EMAIL_USE_SSL:
+        return [Error("EMAIL_USE_TLS and EMAIL_USE_SSL exclude each other.", id="outreach.E003")]
+    return []

@@ -1,0 +1,169 @@
+"""Launch a campaign: check what it says against everybody it goes to, freeze the list, enrol each person once.
+
+Everything is looked at before anything is written. Launching again does nothing; the same list with the same content in
+another campaign is refused, unless a person says why.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from crmsync.nudge import ask
+from outreach.errors import BadAddress, BadTemplate, LaunchRefused, WrongState
+from outreach.flows.preparing import holes, lead_values, reps_of
+from outreach.mail.addresses import wire_address
+from outreach.mail.links import unsubscribe_url
+from outreach.mail.templating import Text, compile_text, lookup, values_of
+from outreach.models import Campaign, Step, Suppression
+from outreach.moves import campaigns
+from outreach.moves.campaigns import Person
+from routing.models import Lead
+
+PART = 1_000
+"""Leads read at a time."""
+
+
+@dataclass(frozen=True)
+class Launched:
+    """How many were enrolled, and why others were not. `again`: it was launched before, and nothing was done."""
+
+    enrolled: int
+    skipped: dict[str, int] = field(default_factory=dict)
+    again: bool = False
+
+
+def launch(
+    *, campaign_id: int, leads: "QuerySet[Lead] | Sequence[int]", by: str, override_reason: str = ""
+) -> Launched:
+    """Launch a draft for these leads: a filtered queryset or a list of ids, frozen now. Opens a transaction.
+
+    Leads without an address, with one that nothing can be sent to, with one that was suppressed or that an earlier lead
+    of the list has too, or whose value would break a subject line, are left out and counted. Raises LaunchRefused with
+    every problem of the content: templates that do not parse, names that do not exist, values that some leads lack;
+    SameListAndContent; WrongState for a campaign without steps.
+    """
+    campaign = Campaign.objects.get(pk=campaign_id)
+    if campaign.status != Campaign.Status.DRAFT:
+        return Launched(0, again=True)
+    steps = list(campaign.steps.order_by("order"))
+    if not steps:
+        raise WrongState("The campaign has no steps.")
+    texts = compile_steps(steps)
+    people, skipped = audience(leads=leads, campaign=campaign, texts=texts)
+    if not people:
+        raise LaunchRefused({"leads that can be mailed": 0, **skipped})
+    digests = {step.pk: digest_of(step.subject, step.body) for step in steps}
+    with transaction.atomic(durable=True):
+        enrolled = campaigns.launch(
+            campaign_id=campaign_id,
+            people=people,
+            by=by,
+            audience_digest=digest_of(*sorted(person.key for person in people)),
+            content_digest=digest_of(*(digests[step.pk] for step in steps)),
+            step_digests=digests,
+            override_reason=override_reason,
+        )
+    if enrolled is None:
+        return Launched(0, again=True)
+    ask("outreach.tasks.send_due", queue="outreach")
+    return Launched(enrolled, skipped)
+
+
+def enrol_more(*, campaign_id: int, leads: "QuerySet[Lead] | Sequence[int]") -> Launched:
+    """Enrol further leads in a launched campaign; those enrolled already are not touched. Opens a transaction.
+
+    Raises WrongState for a draft or a finished campaign, LaunchRefused as `launch` does.
+    """
+    campaign = Campaign.objects.get(pk=campaign_id)
+    texts = compile_steps(list(campaign.steps.order_by("order")))
+    people, skipped = audience(leads=leads, campaign=campaign, texts=texts)
+    with transaction.atomic(durable=True):
+        # The lock proves that the campaign is not finished meanwhile, and makes two that enrol take turns.
+        locked = Campaign.objects.select_for_update(no_key=True).get(pk=campaign_id)
+        if locked.status not in (*Campaign.PAUSABLE, Campaign.Status.PAUSED):
+            raise WrongState(f"It is {locked.get_status_display().lower()}.")
+        enrolled = campaigns.enrol(campaign_id=campaign_id, people=people)
+    if enrolled < len(people):
+        skipped["enrolled before"] = len(people) - enrolled
+    return Launched(enrolled, skipped)
+
+
+def compile_steps(steps: Sequence[Step]) -> list[tuple[Text, Text]]:
+    """The templates of all steps. Raises LaunchRefused with everything that is wrong in any of them."""
+    texts, problems = [], {}
+    for step in steps:
+        try:
+            texts.append((compile_text(step.subject), compile_text(step.body)))
+        except BadTemplate as fault:
+            problems[f"step {step.order}"] = str(fault)
+    if problems:
+        raise LaunchRefused(problems)
+    return texts
+
+
+def audience(
+    *, leads: "QuerySet[Lead] | Sequence[int]", campaign: Campaign, texts: Sequence[tuple[Text, Text]]
+) -> tuple[list[Person], dict[str, int]]:
+    """Who can be mailed, each address once, and how many cannot, by reason.
+
+    Raises LaunchRefused where somebody who can lacks a value that the content needs.
+    """
+    people: dict[str, Person] = {}
+    skipped: Counter[str] = Counter()
+    missing: Counter[str] = Counter()
+    in_subjects = {name for subject, _ in texts for name in subject.needed | subject.optional}
+    everything = [text for pair in texts for text in pair]
+    for part in in_parts(leads):
+        reps = reps_of([lead.pk for lead in part])
+        addressed = [(lead, *key_of(lead.email)) for lead in part]
+        suppressed = suppressed_keys([key for _, key, _ in addressed if key])
+        for lead, key, problem in addressed:
+            values = values_of(
+                lead=lead_values(lead),
+                rep=reps.get(lead.pk),
+                campaign=campaign.name,
+                unsubscribe_url=unsubscribe_url(recipient_id=0),
+            )
+            if problem or key in suppressed or key in people:
+                skipped[problem or ("suppressed" if key in suppressed else "address twice in the list")] += 1
+            elif any(not str(lookup(values, name) or "").isprintable() for name in in_subjects):
+                skipped["a value would break the subject line"] += 1
+            else:
+                missing.update(holes(values, *everything))
+                people[key] = Person(lead.pk, lead.email, key)
+    if missing:
+        raise LaunchRefused({f"leads without {name}": many for name, many in sorted(missing.items())})
+    return list(people.values()), dict(skipped)
+
+
+def key_of(email: str) -> tuple[str, str]:
+    """The key of an address, or nothing and why not."""
+    if not email:
+        return "", "no e-mail address"
+    try:
+        return wire_address(email).key, ""
+    except BadAddress:
+        return "", "no mail can be sent to the address"
+
+
+def suppressed_keys(keys: Sequence[str]) -> set[str]:
+    """Those of the addresses that want no mail now. The gate asks again."""
+    current = Suppression.objects.filter(recipient__key__in=keys, lifted_at=None)
+    return set(current.values_list("recipient__key", flat=True))
+
+
+def in_parts(leads: "QuerySet[Lead] | Sequence[int]") -> Iterator[list[Lead]]:
+    """The leads in the order of their ids, some at a time. The list is fixed by the first read."""
+    ids = sorted(leads.values_list("pk", flat=True) if isinstance(leads, QuerySet) else set(leads))
+    for start in range(0, len(ids), PART):
+        yield list(Lead.objects.filter(pk__in=ids[start : start + PART]).order_by("pk"))
+
+
+def digest_of(*texts: str) -> str:
+    """One fingerprint of all the texts, in their order."""
+    return hashlib.sha256(json.dumps(texts, ensure_ascii=False).encode()).hexdigest()

@@ -1,0 +1,39 @@
+"""Every minute: take back what dead workers held, start scheduled campaigns, finish those in which nobody is left."""
+
+import logging
+import time
+from dataclasses import dataclass
+
+from outreach.moves.campaigns import finish_done, start_due
+from outreach.moves.reaper import reap
+
+log = logging.getLogger(__name__)
+
+BUDGET_S = 20
+"""How long one run goes on; the next comes within a minute."""
+
+
+@dataclass
+class ReapedAll:
+    """Claims that expired and what became of their messages; campaigns started and finished."""
+
+    claims: int = 0
+    due: int = 0
+    in_doubt: int = 0
+    failed: int = 0
+    started: int = 0
+    finished: int = 0
+
+
+def reap_all() -> ReapedAll:
+    """Do all of it in small transactions; harmless beside another run."""
+    total = ReapedAll(started=start_due())
+    until = time.monotonic() + BUDGET_S
+    while time.monotonic() < until and (reaped := reap()).claims:
+        total.claims += reaped.claims
+        total.due += reaped.due
+        total.in_doubt += reaped.in_doubt
+        total.failed += reaped.failed
+        log.warning("claims expired claims=%s due=%s in_doubt=%s failed=%s", *vars(reaped).values())
+    total.finished = finish_done()
+    return total
