@@ -12,6 +12,7 @@ import uuid
 from dataclasses import dataclass, field
 
 from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection
 
 from outreach.errors import CredentialsRefused, RoadClosed
 from outreach.flows.preparing import Prepared, prepare
@@ -31,6 +32,7 @@ JOB = "send due campaign mail"
 HELD_BY_ANOTHER = "another run holds the job lock"
 JOB_LEASE_S = 120
 """Renewed between mails. A slow reply may outlast it; then two run side by side, and the claims keep them apart."""
+SETTLE_WAITS_S = (0.1, 1.0, 5.0)
 ROAD_FAULTS_MOST = 3
 """After so many mails in a row that the connection did not carry, the relay is left alone until the next run."""
 
@@ -158,13 +160,30 @@ def send_one(run: Run, *, mail: Prepared, held: Held) -> str:
         log.info("turned away message=%s worker=%s reason=%r", mail.message, run.worker, gate.reason)
         return gate.reason if gate.stop else ""
     outcome = run.relay.hand_over(mail.mail)
-    settle(attempt_id=gate.attempt, outcome=outcome, worker=run.worker, token=held.token)
+    settle_surely(attempt_id=gate.attempt, outcome=outcome, worker=run.worker, token=held.token)
     run.done.count(outcome)
     if outcome.fault == "sender":
         stop_everybody(run, because=f"the relay refuses us: {outcome.code}")
     elif run.done._road_faults >= ROAD_FAULTS_MOST:
         run.done.stopped = "the relay carries nothing at the moment"
     return run.done.stopped
+
+
+def settle_surely(*, attempt_id: int, outcome: Outcome, worker: str, token: uuid.UUID) -> None:
+    """Settle, over a fresh connection where the database dropped ours: what is known now nobody else will know later.
+
+    Doing it twice is harmless. Raises the database's error after the last try; then the try is left to the reaper.
+    """
+    for wait_s in (*SETTLE_WAITS_S, None):
+        try:
+            settle(attempt_id=attempt_id, outcome=outcome, worker=worker, token=token)
+            return
+        except (OperationalError, InterfaceError) as fault:
+            if wait_s is None:
+                raise
+            log.warning("settle again attempt=%s worker=%s fault=%s", attempt_id, worker, type(fault).__name__)
+            connection.close()
+            time.sleep(wait_s)
 
 
 def cannot_send(run: Run, *, mail: Prepared, held: Held, reason: str) -> str:

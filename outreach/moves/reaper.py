@@ -29,7 +29,8 @@ def reap(*, most: int = 100) -> Reaped:
     """End up to `most` expired claims. Opens a transaction; two at once are harmless.
 
     The lock proves that the claim has not been renewed, and that no gate for it is open; the condition is checked again
-    on the locked row. Whoever loses skips it. Messages are waited for: a settlement may hold one for milliseconds.
+    on the locked row. Whoever loses skips it. A message that a settlement holds is skipped too, and its claim left for
+    the next time: a worker stopped within its settlement must not hold up the reaping of the others.
     """
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         expired = Claim.objects.expired().order_by("lease_until").select_for_update(skip_locked=True, no_key=True)
@@ -37,8 +38,8 @@ def reap(*, most: int = 100) -> Reaped:
         if not claims:
             return Reaped()
         cursor.execute(REAP, {"claims": claims, "most": EXPIRIES_MOST})
-        due, in_doubt, failed = cursor.fetchone()
-    return Reaped(len(claims), due, in_doubt, failed)
+        due, in_doubt, failed, ended = cursor.fetchone()
+    return Reaped(ended, due, in_doubt, failed)
 
 
 REAP = """
@@ -48,7 +49,7 @@ REAP = """
                     WHEN message.expiries + 1 >= %(most)s THEN 'failed' ELSE 'due' END AS after
           FROM outreach_message message JOIN outreach_claim claim ON claim.id = message.claim_id
          WHERE message.claim_id = ANY (%(claims)s) AND message.status IN ('claimed', 'begun')
-         ORDER BY message.id FOR NO KEY UPDATE OF message),
+         ORDER BY message.id FOR NO KEY UPDATE OF message SKIP LOCKED),
     freed AS (
         UPDATE outreach_message
            SET status = held.after, claim_id = NULL,
@@ -63,13 +64,18 @@ REAP = """
         UPDATE outreach_enrolment SET ended_at = clock_timestamp(), end_reason = 'failed' FROM held
          WHERE outreach_enrolment.id = held.enrolment_id AND held.after = 'failed' AND ended_at IS NULL),
     over AS (
-        UPDATE outreach_claim SET ended_at = clock_timestamp(), end_reason = 'expired' WHERE id = ANY (%(claims)s)),
+        UPDATE outreach_claim SET ended_at = clock_timestamp(), end_reason = 'expired'
+         WHERE id = ANY (%(claims)s)
+           AND NOT EXISTS (SELECT FROM outreach_message left_over
+                            WHERE left_over.claim_id = outreach_claim.id AND left_over.status IN ('claimed', 'begun')
+                              AND left_over.id NOT IN (SELECT id FROM held))
+        RETURNING id),
     told AS (
         INSERT INTO outreach_outreachevent
             (kind, layer, worker, message_id, claim_id, attempt_id, before, after, reason)
         SELECT 'expired', 'reaper', worker, held.id, claim_id, doubted.id, held.status, after, 'the lease ran out'
           FROM held LEFT JOIN doubted ON doubted.message_id = held.id)
     SELECT count(*) FILTER (WHERE after = 'due'), count(*) FILTER (WHERE after = 'in_doubt'),
-           count(*) FILTER (WHERE after = 'failed')
+           count(*) FILTER (WHERE after = 'failed'), (SELECT count(*) FROM over)
       FROM held
 """

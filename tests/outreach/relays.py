@@ -29,7 +29,8 @@ Script = Mapping[str, "str | Stall | Callable[[], str] | list[str | Stall]"]
 
 @dataclass
 class ScriptedRelay:
-    """Answers each phase as the script says, or well: connect, ehlo, mail, rcpt, data, body, dot, quit.
+    """Answers each phase as the script says, or well: connect, ehlo, before_mail, mail, rcpt, data, body,
+    dot, quit.
 
     `body` is asked before the body is read; a list is used up entry by entry; a function answers for itself. `kept` are
     the mails that it did not refuse after their last dot: those an honest relay might deliver.
@@ -98,6 +99,8 @@ class ScriptedRelay:
             if verb == "rcpt":
                 recipient = line.decode("utf-8", "replace").partition("<")[2].partition(">")[0]
             well = say(verb)
+            if verb == "ehlo":
+                self._answer("before_mail")
             if verb == "data" and well:
                 if self._answer("body") == DROP:
                     return
