@@ -8,8 +8,10 @@ from django.core.checks import CheckMessage, Error, register
 
 from outreach.mail.timing import longest_batch_s
 
+CHECKS = "outreach"
 
-@register()
+
+@register(CHECKS)
 def a_lease_outlives_the_longest_batch(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
     """The reaper must never overtake a worker that is only waiting for a slow relay."""
     if longest_batch_s() >= settings.CLAIM_LEASE_S:
@@ -23,7 +25,7 @@ def a_lease_outlives_the_longest_batch(app_configs: Sequence[Any] | None, **kwar
     return []
 
 
-@register()
+@register(CHECKS)
 def a_task_outlives_the_longest_batch(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
     """django-q2 kills a task at its timeout; a mail on its way then is in doubt, though nothing was wrong."""
     timeout = settings.Q_CLUSTER["ALT_CLUSTERS"]["outreach"]["timeout"]
@@ -34,7 +36,7 @@ def a_task_outlives_the_longest_batch(app_configs: Sequence[Any] | None, **kwarg
     return []
 
 
-@register()
+@register(CHECKS)
 def tls_is_asked_for_once(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
     """STARTTLS and TLS from the first byte exclude each other."""
     if settings.EMAIL_USE_TLS and settings.EMAIL_USE_SSL:

@@ -28,7 +28,7 @@ from tests.outreach.test_settling import assert_events_play_back
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-WAIT_S = 30
+WAIT_S = 60
 LARGE = ("all work and no play " * 4 + "\n") * 90_000  # more than the sockets' buffers hold
 
 # what a kill leaves when the dust has settled: the message's status, and how many mails the relay kept
@@ -67,6 +67,7 @@ class Holder:
 
     def __init__(self, sql: str) -> None:
         self.sql, self.held = sql, connection.copy()
+        self.held.inc_thread_sharing()  # taken by the relay's thread, let go by the test's
 
     def take(self) -> str:
         self.held.set_autocommit(False)
@@ -168,9 +169,11 @@ def test_a_sender_killed_there_mails_nobody_twice_and_loses_nobody_i1(point: str
     prepare(point)
     with stopped_at(point) as (relay, reached, let_go):
         process = start_sender(relay)
-        wait_for(reached, process)
-        process.kill()
-        process.communicate()
+        try:
+            wait_for(reached, process)
+        finally:
+            process.kill()
+            process.communicate()
         let_go()
         take_over(settings, relay)
         assert (Message.objects.get().status, len(relay.kept)) == KILLED[point]
@@ -182,14 +185,16 @@ def test_a_sender_stopped_there_beyond_its_lease_mails_nobody_twice_i1(point: st
     prepare(point)
     with stopped_at(point) as (relay, reached, let_go):
         process = start_sender(relay)
-        wait_for(reached, process)
-        os.kill(process.pid, signal.SIGSTOP)
         try:
+            wait_for(reached, process)
+            os.kill(process.pid, signal.SIGSTOP)
             let_go()
             take_over(settings, relay)
-        finally:
             os.kill(process.pid, signal.SIGCONT)
-        out, err = process.communicate(timeout=WAIT_S)
+            out, err = process.communicate(timeout=WAIT_S)
+        finally:
+            process.kill()
+            process.communicate()
         assert len(relay.kept) == 1, (out, err)
         assert Message.objects.get().status == "sent", (out, err)
     assert_events_play_back()

@@ -7,11 +7,14 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from outreach.checks import CHECKS
 from outreach.flows.reaping import reap_all
 from outreach.models import Claim
 
 
 class Command(BaseCommand):
+    requires_system_checks = [CHECKS]  # the others load the admin, which takes longer than many a run
+
     help = "End claims whose lease has run out: unbegun messages are due again, begun ones are in doubt."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

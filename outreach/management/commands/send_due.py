@@ -7,11 +7,14 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from outreach.checks import CHECKS
 from outreach.flows import sender
 from outreach.models import Message
 
 
 class Command(BaseCommand):
+    requires_system_checks = [CHECKS]  # the others load the admin, which takes longer than many a run
+
     help = (
         "Send the campaign mail that is due, for SEND_BUDGET_S seconds at most, and say what was done. Exit 0 also "
         "when another run holds the job lock, which is said in a line; exit 3 when the relay or a switch stopped it."
