@@ -16,10 +16,10 @@ MARGIN_S = 60
 def it_went(*, attempt_id: int, by: str, reason: str = "") -> None:
     """Count a try in doubt as sent. Opens a transaction. Raises WrongState if it is not in doubt (any more)."""
     with transaction.atomic(durable=True):
-        message = _locked(attempt_id)
+        _locked(attempt_id)
         SendAttempt.objects.filter(pk=attempt_id).update(resolved_by=by, resolve_reason=reason)
         outcome = Outcome("accepted", "dot", None, "a person said it went")
-        settle_locked(message=message, attempt_id=attempt_id, outcome=outcome, worker=by, layer=Layer.PERSON)
+        settle_locked(attempt_id=attempt_id, outcome=outcome, worker=by, layer=Layer.PERSON)
 
 
 def it_did_not_go(*, attempt_id: int, by: str, reason: str) -> None:

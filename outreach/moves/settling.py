@@ -8,12 +8,10 @@ else; a refused try is never reopened.
 import logging
 import random
 import uuid
-from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import F
 from django.db.models.functions import Now
 
 from crmsync import outbox
@@ -33,52 +31,69 @@ def settle(*, attempt_id: int, outcome: Outcome, worker: str, token: uuid.UUID |
     which every writer of its tries locks first: that proves that nobody settles or reaps the try meanwhile. The loser
     waits milliseconds, and then finds it settled.
     """
-    with transaction.atomic(durable=True):
-        own = SendAttempt.objects.filter(pk=attempt_id, **({"claim__token": token} if token else {}))
-        message_id = own.values_list("message_id", flat=True).first()
-        if message_id is None:
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute(LOCK, {"attempt": attempt_id, "token": token})
+        if cursor.fetchone() is None:
             log.warning("settle refused attempt=%s worker=%s reason=foreign token", attempt_id, worker)
             return False
-        return settle_locked(
-            message=Message.objects.select_for_update(no_key=True).get(pk=message_id),
-            attempt_id=attempt_id,
-            outcome=outcome,
-            worker=worker,
-            layer=Layer.SETTLE,
-        )
+        return settle_locked(attempt_id=attempt_id, outcome=outcome, worker=worker, layer=Layer.SETTLE)
 
 
-def settle_locked(*, message: Message, attempt_id: int, outcome: Outcome, worker: str, layer: Layer) -> bool:
-    """Record an outcome of a try whose message is locked. Call inside a transaction."""
-    attempt = SendAttempt.objects.get(pk=attempt_id)  # a new statement: it sees what the lock waited for
-    late = attempt.status == Try.IN_DOUBT
-    told: dict[str, Any] = {
-        "worker": worker,
-        "layer": layer,
-        "claim": attempt.claim_id,
-        "attempt": attempt.pk,
-        "message": message.pk,
-    }
-    if attempt.status not in SendAttempt.UNSETTLED or (late and outcome.verdict == "in_doubt"):
-        reason = f"{outcome.verdict} reported, was {attempt.status}"
-        tell(kind=Kind.LATE, before=message.status, after=message.status, reason=reason, **told)
-        return False
+def settle_locked(*, attempt_id: int, outcome: Outcome, worker: str, layer: Layer) -> bool:
+    """Record an outcome of a try whose message is locked. Call inside a transaction, in a statement after the lock."""
+    attempt = SendAttempt.objects.select_related("message__enrolment").get(pk=attempt_id)
+    message, late = attempt.message, attempt.status == Try.IN_DOUBT
     before = message.status
-    enrolment = Enrolment.objects.get(pk=message.enrolment_id)
-    _settle_attempt(attempt, outcome)
+    if attempt.status not in SendAttempt.UNSETTLED or (late and outcome.verdict == "in_doubt"):
+        tell(
+            kind=Kind.LATE,
+            layer=layer,
+            worker=worker,
+            message=message.pk,
+            claim=attempt.claim_id,
+            attempt=attempt.pk,
+            before=before,
+            after=before,
+            reason=f"{outcome.verdict} reported, was {attempt.status}",
+        )
+        return False
+    kind = _decide(message, outcome)
+    due = message.status == Message.Status.DUE
+    values: dict[str, Any] = {"attempt": attempt_id, "verdict": outcome.verdict, "phase": outcome.phase}
+    values |= {"code": outcome.code, "reply": outcome.reply[:1_000], "message": message.pk, "before": before}
+    values |= {"after": message.status, "attempts": message.attempts, "reason": message.reason}
+    values |= {"wait": backoff_s(attempts=message.attempts) if due else None}
+    values |= {"kind": kind.value, "layer": layer.value, "worker": worker, "claim": attempt.claim_id}
+    values["why"] = f"{outcome.phase} {outcome.code or ''} {outcome.fault}".strip() + (" (late)" if late else "")
+    with connection.cursor() as cursor:
+        cursor.execute(WRITE, values)
+    _follow_up(message, outcome, worker=worker, layer=layer)
+    return True
+
+
+def _decide(message: Message, outcome: Outcome) -> Kind:
+    """Give the message what the outcome makes of it, and name the event."""
     if outcome.verdict == "accepted":
-        message.status, kind = Message.Status.SENT, Kind.SENT
-    elif outcome.verdict == "in_doubt":
-        message.status, kind = Message.Status.IN_DOUBT, Kind.IN_DOUBT
-    elif outcome.verdict == "deferred":
-        kind = Kind.DEFERRED
-        _put_off(message, enrolment, outcome)
+        message.status = Message.Status.SENT
+        return Kind.SENT
+    if outcome.verdict == "in_doubt":
+        message.status = Message.Status.IN_DOUBT
+        return Kind.IN_DOUBT
+    if outcome.verdict == "refused":
+        message.status, message.reason = Message.Status.FAILED, f"refused by {outcome.fault or 'relay'}"
+        return Kind.REFUSED
+    message.attempts += outcome.charged
+    if message.enrolment.ended_at is not None:
+        message.status, message.reason = Message.Status.CANCELLED, "the sequence was stopped"
+    elif message.attempts >= settings.SEND_ATTEMPTS_MOST:
+        message.status, message.reason = Message.Status.FAILED, "refused for now too often"
     else:
-        message.status, kind = Message.Status.FAILED, Kind.REFUSED
-        message.reason = f"refused by {outcome.fault or 'relay'}"
-    _store(message)
-    reason = f"{outcome.phase} {outcome.code or ''} {outcome.fault}".strip() + (" (late)" if late else "")
-    tell(kind=kind, before=before, after=message.status, reason=reason, **told)
+        message.status = Message.Status.DUE
+    return Kind.DEFERRED
+
+
+def _follow_up(message: Message, outcome: Outcome, *, worker: str, layer: Layer) -> None:
+    """Suppress a dead mailbox, end the sequence of what was given up, go on after what was sent. In this lock order."""
     if outcome.fault == "mailbox":
         suppress(
             recipient_id=message.recipient_id,
@@ -88,51 +103,15 @@ def settle_locked(*, message: Message, attempt_id: int, outcome: Outcome, worker
             layer=layer,
         )
     if message.status == Message.Status.SENT:
-        _go_on(message, enrolment)
+        _go_on(message)
     elif message.status in Message.GIVEN_UP:
         bounced = outcome.fault == "mailbox"
-        end_enrolment(enrolment_id=enrolment.pk, reason=Enrolment.EndReason.BOUNCED if bounced else "failed")
-    return True
+        end_enrolment(enrolment_id=message.enrolment_id, reason=Enrolment.EndReason.BOUNCED if bounced else "failed")
 
 
 def end_enrolment(*, enrolment_id: int, reason: str) -> None:
     """End an enrolment that has not ended. Call inside a transaction."""
     Enrolment.objects.filter(pk=enrolment_id, ended_at=None).update(ended_at=Now(), end_reason=reason)
-
-
-def _settle_attempt(attempt: SendAttempt, outcome: Outcome) -> None:
-    verdict = Try(outcome.verdict)
-    attempt.status = verdict
-    SendAttempt.objects.filter(pk=attempt.pk, status__in=SendAttempt.UNSETTLED).update(
-        status=verdict,
-        settled_at=None if verdict == Try.IN_DOUBT else Now(),
-        phase=outcome.phase,
-        code=outcome.code,
-        reply=outcome.reply[:1_000],
-    )
-
-
-def _put_off(message: Message, enrolment: Enrolment, outcome: Outcome) -> None:
-    """Due again after a refusal for now, unless it was refused too often or its sequence was stopped meanwhile."""
-    message.attempts += outcome.charged
-    if enrolment.ended_at is not None:
-        message.status, message.reason = Message.Status.CANCELLED, "the sequence was stopped"
-    elif message.attempts >= settings.SEND_ATTEMPTS_MOST:
-        message.status, message.reason = Message.Status.FAILED, "refused for now too often"
-    else:
-        message.status = Message.Status.DUE
-
-
-def _store(message: Message) -> None:
-    due = message.status == Message.Status.DUE
-    Message.objects.filter(pk=message.pk).update(
-        status=message.status,
-        claim=None,
-        attempts=message.attempts,
-        reason=message.reason,
-        sent_at=Now() if message.status == Message.Status.SENT else None,
-        due_at=Now() + timedelta(seconds=backoff_s(attempts=message.attempts)) if due else F("due_at"),
-    )
 
 
 def backoff_s(*, attempts: int) -> float:
@@ -144,14 +123,39 @@ def backoff_s(*, attempts: int) -> float:
     return float(min(settings.SEND_BACKOFF_CAP_S, wait)) * (1 + random.random() / 5)
 
 
-def _go_on(message: Message, enrolment: Enrolment) -> None:
+def _go_on(message: Message) -> None:
     """After a mail was sent: plan the next step or complete the sequence, and have the CRM know."""
     with connection.cursor() as cursor:
-        cursor.execute(GO_ON, {"message": message.pk, "enrolment": enrolment.pk})
+        cursor.execute(GO_ON, {"message": message.pk, "enrolment": message.enrolment_id})
         uid, campaign, order, sent_at = cursor.fetchone()
     fields = {"last_campaign": campaign, "last_campaign_step": order, "last_mailed_at": sent_at.isoformat()}
     outbox.enqueue(object="Lead", external_id=str(uid), fields=fields)
 
+
+LOCK = """
+    SELECT id FROM outreach_message
+     WHERE id = (SELECT attempt.message_id
+                   FROM outreach_sendattempt attempt JOIN outreach_claim claim ON claim.id = attempt.claim_id
+                  WHERE attempt.id = %(attempt)s AND claim.token = coalesce(%(token)s, claim.token))
+       FOR NO KEY UPDATE
+"""
+
+WRITE = """
+    WITH settled AS (
+        UPDATE outreach_sendattempt
+           SET status = %(verdict)s, phase = %(phase)s, code = %(code)s, reply = %(reply)s,
+               settled_at = CASE WHEN %(verdict)s <> 'in_doubt' THEN clock_timestamp() END
+         WHERE id = %(attempt)s AND status IN ('begun', 'in_doubt')),
+    followed AS (
+        UPDATE outreach_message
+           SET status = %(after)s, claim_id = NULL, attempts = %(attempts)s, reason = %(reason)s,
+               sent_at = CASE WHEN %(after)s = 'sent' THEN clock_timestamp() END,
+               due_at = coalesce(clock_timestamp() + make_interval(secs => %(wait)s), due_at)
+         WHERE id = %(message)s)
+    INSERT INTO outreach_outreachevent
+        (kind, layer, worker, message_id, claim_id, attempt_id, before, after, reason)
+    VALUES (%(kind)s, %(layer)s, %(worker)s, %(message)s, %(claim)s, %(attempt)s, %(before)s, %(after)s, %(why)s)
+"""
 
 GO_ON = """
     WITH sent AS (
