@@ -21,6 +21,7 @@ class Every:
 SCHEDULES = {
     "sweep waiting leads": Every(1, "routing.tasks.sweep"),
     "sweep the outbox": Every(1, "crmsync.tasks.sweep"),
+    "plan shifts": Every(6 * 60, "routing.tasks.plan_shifts"),
     "reap expired claims": Every(1, "crmsync.tasks.reap"),
     "match CRM users": Every(10, "config.tasks.match_crm_users"),
     "wake the sender of campaign mail": Every(1, "outreach.tasks.wake_sender"),

@@ -29,7 +29,10 @@ WHERE NOT EXISTS (
     SELECT FROM django_q_ormq WHERE key = %(queue)s AND (lock <= clock_timestamp() OR lock = %(at)s::timestamptz)
 )
 """
-ASK = "INSERT INTO django_q_ormq (key, payload, lock) VALUES (%(queue)s, %(payload)s, clock_timestamp())"
+ASK = """
+INSERT INTO django_q_ormq (key, payload, lock)
+VALUES (%(queue)s, %(payload)s, coalesce(%(at)s::timestamptz, clock_timestamp()))
+"""
 
 
 def nudge(queue: str = "crm", *, at: dt.datetime | None = None) -> None:
@@ -45,9 +48,12 @@ def nudge_on_commit(queue: str = "crm") -> None:
     transaction.on_commit(lambda: nudge(queue), robust=True)
 
 
-def ask(task: str, *ids: int | str, queue: str = "default") -> None:
-    """Have one small task run soon: its dotted path and ids, never data. Call outside a transaction. Never raises."""
-    put(ASK, queue=queue, task=task, args=ids, at=None)
+def ask(task: str, *ids: int | str, queue: str = "default", at: dt.datetime | None = None) -> None:
+    """Have one small task run soon, or not before `at`: its dotted path and ids, never data. Never raises.
+
+    Call outside a transaction.
+    """
+    put(ASK, queue=queue, task=task, args=ids, at=at)
 
 
 def put(statement: str, *, queue: str, task: str, args: tuple[int | str, ...], at: dt.datetime | None) -> None:

@@ -26,3 +26,7 @@ class InvalidLead(RoutingError):
 
 class TurnFault(RoutingError):
     """The turns of this team failed three times; its leads stay waiting and the sweep takes them singly."""
+
+
+class UnknownCalendar(RoutingError):
+    """No public holidays are known for this country or region. Choose another, or none and enter time off."""

@@ -11,9 +11,9 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from routing.errors import Busy
-from routing.members import sweep_when_committed
 from routing.models import Assignment, Lead, LeadAddress, Membership, RepCount
 from routing.normalise import CleanLead
+from routing.turnstiles import sweep_when_committed
 
 
 @dataclass(frozen=True)

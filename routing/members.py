@@ -12,23 +12,12 @@ from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 from django.db.models import QuerySet
 from django.db.models.functions import Now
-from django.db.transaction import TransactionManagementError
 
 from crmsync.nudge import ask
+from routing import spans
+from routing.hours import plan_rep
 from routing.models import Membership, Rep, Shift, Team, TeamPart
-
-
-def hold_turnstiles(*, team_ids: Iterable[int]) -> None:
-    """Take the turnstiles of these teams until the transaction ends. Call inside a transaction.
-
-    Proves: no turn of these teams is under way or begins. Costs: their leads wait for our commit; so do nothing slow
-    after it. Waits up to lock_timeout, then raises OperationalError.
-    """
-    if not connection.in_atomic_block:
-        raise TransactionManagementError("A turnstile is held until the end of a transaction; there is none.")
-    with connection.cursor() as cursor:
-        for team_id in sorted(set(team_ids)):
-            cursor.execute("SELECT pg_advisory_xact_lock(turnstile_key(%s))", [team_id])
+from routing.turnstiles import hold_turnstiles, sweep_when_committed, teams_of
 
 
 def add_member(*, team: Team, rep: Rep, weight: int = 1) -> Membership:
@@ -40,6 +29,7 @@ def add_member(*, team: Team, rep: Rep, weight: int = 1) -> Membership:
     if not new:
         Membership.objects.filter(pk=membership.pk).update(active=True, weight=weight)
         membership.refresh_from_db()
+    transaction.on_commit(lambda: ask("routing.tasks.plan_shifts_of", rep.pk))
     sweep_when_committed(team_ids=[team.pk])
     return membership
 
@@ -68,7 +58,7 @@ def retire_teams(*, teams: QuerySet[Team]) -> int:
 def retire_reps(*, reps: QuerySet[Rep]) -> int:
     """Take reps out of all turns for good; their open leads stay theirs. Return how many."""
     rep_ids = list(reps.values_list("pk", flat=True))
-    hold_turnstiles(team_ids=_teams_of(rep_ids))
+    hold_turnstiles(team_ids=teams_of(rep_ids=rep_ids))
     return Rep.objects.filter(pk__in=rep_ids, retired_at=None).update(retired_at=Now())
 
 
@@ -81,7 +71,7 @@ def set_outside_hours(*, team: Team, outside_hours: str) -> None:
 
 def set_rep(*, rep: Rep, name: str, email: str, crm_user_id: str) -> None:
     """Correct who a rep is. A turn tells the CRM the rep's user id as the lead's owner."""
-    hold_turnstiles(team_ids=_teams_of([rep.pk]))
+    hold_turnstiles(team_ids=teams_of(rep_ids=[rep.pk]))
     Rep.objects.filter(pk=rep.pk).update(name=name, email=email, crm_user_id=crm_user_id)
 
 
@@ -90,38 +80,42 @@ def set_caps(*, rep: Rep, day_cap: int | None, week_cap: int | None, open_cap: i
 
     A cap set today counts what the rep was given today: the counters are filled from the assignments.
     """
-    team_ids = _teams_of([rep.pk])
+    team_ids = teams_of(rep_ids=[rep.pk])
     hold_turnstiles(team_ids=team_ids)
+    moved = Rep.objects.filter(pk=rep.pk).exclude(zone=zone).exists()
     Rep.objects.filter(pk=rep.pk).update(day_cap=day_cap, week_cap=week_cap, open_cap=open_cap, zone=zone)
+    if moved:
+        plan_rep(rep_id=rep.pk)
     with connection.cursor() as cursor:
         cursor.execute(FILL_COUNTS, [rep.pk])
     sweep_when_committed(team_ids=team_ids)
 
 
 def set_shifts(*, rep: Rep, ranges: Sequence[tuple[datetime, datetime]]) -> None:
-    """Replace the rep's shifts by these (from, to) ranges."""
-    team_ids = _teams_of([rep.pk])
+    """Replace all of the rep's shifts by these (from, to) ranges, made by hand: no plan changes them."""
+    team_ids = teams_of(rep_ids=[rep.pk])
     hold_turnstiles(team_ids=team_ids)
     Shift.objects.filter(rep=rep).delete()
-    Shift.objects.bulk_create([Shift(rep=rep, during=DateTimeTZRange(start, end)) for start, end in ranges])
+    _add(rep, spans.union(ranges))
     sweep_when_committed(team_ids=team_ids)
 
 
 def add_shifts(*, rep: Rep, ranges: Sequence[tuple[datetime, datetime]]) -> int:
-    """Add shifts, (from, to) each; one that is there already is not added twice. Return how many were added."""
-    team_ids = _teams_of([rep.pk])
+    """Add shifts by hand, (from, to) each, as far as the rep does not work then already. Return how many were added."""
+    team_ids = teams_of(rep_ids=[rep.pk])
     hold_turnstiles(team_ids=team_ids)
-    wanted = [DateTimeTZRange(start, end) for start, end in ranges]
-    there = set(Shift.objects.filter(rep=rep, during__in=wanted).values_list("during", flat=True))
-    added = Shift.objects.bulk_create([Shift(rep=rep, during=during) for during in wanted if during not in there])
+    there = [(row.during.lower, row.during.upper) for row in Shift.objects.filter(rep=rep)]
+    added = _add(rep, spans.minus(spans.union(ranges), there))
     sweep_when_committed(team_ids=team_ids)
-    return len(added)
+    return added
 
 
 def remove_shifts(*, shift_ids: Sequence[int]) -> int:
-    """Remove shifts: the rep does not work then. Return how many."""
+    """Remove shifts: the rep does not work then. Return how many. A planned one comes back with the next plan: enter
+    time off instead.
+    """
     rep_ids = list(Shift.objects.filter(pk__in=shift_ids).values_list("rep_id", flat=True))
-    hold_turnstiles(team_ids=_teams_of(rep_ids))
+    hold_turnstiles(team_ids=teams_of(rep_ids=rep_ids))
     return Shift.objects.filter(pk__in=shift_ids).delete()[0]
 
 
@@ -131,14 +125,8 @@ def part_of(*, team: Team, memberships: Iterable[Membership]) -> TeamPart:
     return TeamPart.objects.get_or_create(team=team, members=members)[0]
 
 
-def _teams_of(rep_ids: Sequence[int]) -> list[int]:
-    return sorted(set(Membership.objects.filter(rep_id__in=rep_ids).values_list("team_id", flat=True)))
-
-
-def sweep_when_committed(*, team_ids: Iterable[int]) -> None:
-    """Have these teams swept soon: leads may have been waiting for just this change."""
-    for team_id in sorted(team_ids):
-        transaction.on_commit(lambda team_id=team_id: ask("routing.tasks.sweep_team", team_id))  # type: ignore[misc]
+def _add(rep: Rep, ranges: Sequence[tuple[datetime, datetime]]) -> int:
+    return len(Shift.objects.bulk_create(Shift(rep=rep, during=DateTimeTZRange(*each)) for each in ranges))
 
 
 # Days and weeks count assignments made in them, ended or not; open leads count current assignments.

@@ -53,18 +53,17 @@ SEATS = """
            CASE WHEN t.retired_at IS NOT NULL THEN 'team retired'
                 WHEN r.retired_at IS NOT NULL THEN 'retired'
                 WHEN NOT m.active THEN 'takes no part'
-                WHEN hours.off THEN 'off hours'
+                WHEN hours.off IS NOT NULL THEN hours.off
                 WHEN cap.room <= 0 THEN cap.kind || ' cap'
                 ELSE '' END,
-           CASE WHEN hours.off THEN
+           CASE WHEN hours.off IS NOT NULL THEN
                 (SELECT min(lower(s.during)) FROM routing_shift s
                   WHERE s.rep_id = r.id AND lower(s.during) > clock_timestamp()) END
       FROM routing_membership m
       JOIN routing_team t ON t.id = m.team_id
       JOIN routing_rep r ON r.id = m.rep_id
      CROSS JOIN LATERAL (
-           SELECT t.outside_hours <> 'ignore' AND NOT EXISTS (
-                  SELECT FROM routing_shift s WHERE s.rep_id = r.id AND s.during @> clock_timestamp()) AS off) hours
+           SELECT CASE WHEN t.outside_hours <> 'ignore' THEN off_because(r, clock_timestamp()) END AS off) hours
       LEFT JOIN LATERAL (
            SELECT p.cap - coalesce(n.count, 0) AS room, p.kind
              FROM rep_periods_of(r, clock_timestamp()) p

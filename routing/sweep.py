@@ -7,12 +7,15 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.conf import settings
 from django.db import DatabaseError, transaction
+from django.utils import timezone
 
 from crmsync.nudge import ask, nudge
+from routing import hours
 from routing.errors import TurnFault
 from routing.models import Assignment, Lead, Team
 from routing.turns import take_singly, take_turns, take_turns_of
@@ -21,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 BUDGET_S = 20
 """How long one sweep goes on before it asks for the next; below q2's task timeout."""
+SOON = timedelta(seconds=90)
+"""A minute, and the half one by which q2's clock may be late."""
 
 
 @dataclass
@@ -83,6 +88,19 @@ def sweep_team(*, team_id: int) -> Swept:
     if more:
         ask("routing.tasks.sweep_team", team_id)
     return swept
+
+
+def ask_at_shift_starts(*, now: datetime | None = None) -> int:
+    """Have a team swept at the very moment a member's shift starts within the next minute. Return how many were asked.
+
+    The sweep of every minute would find the same leads, up to a minute later.
+    """
+    starts = hours.starting(now=now or timezone.now(), within=SOON)
+    waiting = set(teams_with_waiting()) if starts else set()
+    asked = [start for start in starts if start[0] in waiting]
+    for team_id, at in asked:
+        ask("routing.tasks.sweep_team", team_id, at=at)
+    return len(asked)
 
 
 class Given(NamedTuple):

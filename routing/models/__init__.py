@@ -1,6 +1,7 @@
 """The tables of routing. A promise stands in each as a constraint whose name says it."""
 
 from routing.models.assignment import Assignment, Roster
+from routing.models.hours import Holiday, TimeOff, WorkingHours
 from routing.models.lead import Account, AccountDomain, Lead, LeadAddress
 from routing.models.source import Delivery, InboundEvent, InboundSource
 from routing.models.team import Membership, Rep, RepCount, Shift, Team, TeamPart, Turnstile
@@ -10,6 +11,7 @@ __all__ = [
     "AccountDomain",
     "Assignment",
     "Delivery",
+    "Holiday",
     "InboundEvent",
     "InboundSource",
     "Lead",
@@ -21,5 +23,7 @@ __all__ = [
     "Shift",
     "Team",
     "TeamPart",
+    "TimeOff",
     "Turnstile",
+    "WorkingHours",
 ]

@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
-from django.db.models.functions import Lower, Now
+from django.db.models.functions import Lower, Now, Upper
 
 SCALE = 10**12
 """One lead in units of lag (DESIGN section 5): exact integers, so that lags always add up."""
@@ -77,6 +77,12 @@ class Rep(models.Model):
     crm_user_id = models.CharField(
         "CRM user id", max_length=18, blank=True, default="", db_default="", help_text="Salesforce user id, 005..."
     )
+    holiday_country = models.CharField(
+        max_length=2, blank=True, default="", db_default="", help_text="Two letters, such as DE; empty: no holidays."
+    )
+    holiday_region = models.CharField(
+        max_length=10, blank=True, default="", db_default="", help_text="Part of the country, such as BY; may be empty."
+    )
     day_cap = models.PositiveIntegerField(null=True, blank=True, help_text="Leads a day at most; empty: no limit.")
     week_cap = models.PositiveIntegerField(
         null=True, blank=True, help_text="Leads a week (Monday to Sunday) at most; empty: no limit."
@@ -94,6 +100,10 @@ class Rep(models.Model):
             models.CheckConstraint(
                 condition=Q(crm_user_id="") | Q(crm_user_id__regex=r"^005[A-Za-z0-9]{12}([A-Za-z0-9]{3})?$"),
                 name="rep_crm_user_id_is_a_salesforce_user",
+            ),
+            models.CheckConstraint(
+                condition=Q(holiday_country="") | Q(holiday_country__regex=r"^[A-Z]{2}$"),
+                name="rep_holiday_country_has_two_letters",
             ),
         ]
 
@@ -152,10 +162,16 @@ class TeamPart(models.Model):
 
 
 class Shift(models.Model):
-    """A time range in which a rep works. A turn asks only whether one of them contains the moment."""
+    """A time range in which a rep works. They never overlap: a turn asks whether the one that ends next has begun."""
 
-    rep = models.ForeignKey(Rep, on_delete=models.PROTECT, related_name="shifts")
+    rep = models.ForeignKey(Rep, on_delete=models.PROTECT, related_name="shifts", db_index=False)
     during = DateTimeRangeField(help_text="From (included) to (not included).")
+    planned = models.BooleanField(
+        default=False,
+        db_default=False,
+        editable=False,
+        help_text="Out of working hours, and planned again with them; else made by hand.",
+    )
 
     class Meta:
         constraints = [
@@ -163,6 +179,10 @@ class Shift(models.Model):
             models.CheckConstraint(
                 condition=Q(during__lower_inf=False, during__upper_inf=False), name="shift_during_begins_and_ends"
             ),
+        ]
+        indexes = [
+            # take_turns: the shift of a rep that ends next
+            models.Index("rep", Upper("during"), name="shift_by_end"),
         ]
 
     def __str__(self) -> str:

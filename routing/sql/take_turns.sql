@@ -107,9 +107,8 @@ BEGIN
            array_agg(m.lag ORDER BY m.id), array_agg(m.last_turn ORDER BY m.id),
            array_agg(coalesce(c.room, unlimited) ORDER BY m.id),
            array_agg(CASE WHEN r.retired_at IS NOT NULL THEN 'retired'
-                          WHEN NOT v_ignore_hours AND NOT EXISTS (
-                               SELECT FROM routing_shift s WHERE s.rep_id = r.id AND s.during @> v_now) THEN 'off hours'
-                          WHEN c.room <= 0 THEN c.kind || ' cap' END ORDER BY m.id)
+                          ELSE coalesce(CASE WHEN NOT v_ignore_hours THEN off_because(r, v_now) END,
+                                        CASE WHEN c.room <= 0 THEN c.kind || ' cap' END) END ORDER BY m.id)
       INTO ids, reps, weights, lags, lasts, rooms, whys
       FROM routing_membership m
       JOIN routing_rep r ON r.id = m.rep_id
