@@ -30,3 +30,7 @@ class TurnFault(RoutingError):
 
 class UnknownCalendar(RoutingError):
     """No public holidays are known for this country or region. Choose another, or none and enter time off."""
+
+
+class NoCredit(RoutingError):
+    """A credit needs a reason, a giver and an amount: up to 1,000 leads, more or fewer, but not none."""

@@ -1,6 +1,7 @@
 """The tables of routing. A promise stands in each as a constraint whose name says it."""
 
 from routing.models.assignment import Assignment, Roster
+from routing.models.credit import Credit
 from routing.models.hours import Holiday, TimeOff, WorkingHours
 from routing.models.lead import Account, AccountDomain, Lead, LeadAddress
 from routing.models.source import Delivery, InboundEvent, InboundSource
@@ -10,6 +11,7 @@ __all__ = [
     "Account",
     "AccountDomain",
     "Assignment",
+    "Credit",
     "Delivery",
     "Holiday",
     "InboundEvent",

@@ -35,6 +35,8 @@ class Assignment(models.Model):
     class EndReason(models.TextChoices):
         CLOSED = "closed", "The lead was closed"
         REASSIGNED = "reassigned", "Given to somebody else"
+        DECLINED = "declined", "Declined"
+        UNDONE = "undone", "Undone"
 
     lead = models.ForeignKey(Lead, on_delete=models.PROTECT, related_name="assignments")
     membership = models.ForeignKey(Membership, on_delete=models.PROTECT, related_name="assignments", db_index=False)

@@ -10,18 +10,18 @@ from routing.spans import OFFICE_HOURS, Span, moment, shifts
 
 ZONES = sorted(zone for zone in available_timezones() if "/" in zone and not zone.startswith(("Etc/", "SystemV/")))
 ODD = [
+    "Africa/Cairo",
+    "America/Asuncion",
     "America/Chicago",
+    "America/Havana",
+    "America/Sao_Paulo",
+    "America/Vancouver",
+    "Antarctica/Troll",
+    "Asia/Beirut",
+    "Asia/Kathmandu",
+    "Australia/Lord_Howe",
     "Pacific/Apia",
     "Pacific/Kiritimati",
-    "Australia/Lord_Howe",
-    "Asia/Kathmandu",
-    "Africa/Cairo",
-    "America/Sao_Paulo",
-    "America/Havana",
-    "Asia/Beirut",
-    "Antarctica/Troll",
-    "America/Vancouver",
-    "America/Asuncion",
 ]
 EVERY_DAY = tuple(Span(weekday, time(), time()) for weekday in range(7))
 
