@@ -34,3 +34,19 @@ class UnknownCalendar(RoutingError):
 
 class NoCredit(RoutingError):
     """A credit needs a reason, a giver and an amount: up to 1,000 leads, more or fewer, but not none."""
+
+
+class BadCondition(RoutingError):
+    """This condition of a rule cannot be read."""
+
+
+class BadRules(RoutingError):
+    """The rules cannot be published as they are: see what is said of each."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(" ".join(problems))
+        self.problems = problems
+
+
+class NoDraft(RoutingError):
+    """There is no draft of the rules. Begin one first."""

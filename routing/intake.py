@@ -18,6 +18,7 @@ from routing.events import Recorded, record
 from routing.leads import Entered, as_it_stands, enter
 from routing.models import Delivery, InboundSource
 from routing.normalise import clean_lead
+from routing.placing import place
 from routing.turns import Turn, take_turns
 
 logger = logging.getLogger(__name__)
@@ -40,12 +41,12 @@ def accept(*, source: InboundSource, event_id: str, body: bytes, payload: dict[s
     event or address is in another transaction for longer than lock_timeout.
     """
     lead = clean_lead(payload)
-    why = {"source": source.slug, "rule": f"leads of source {source.slug} go to team {source.team_id}"}
+    placing = place(lead=lead, source=source)
     try:
         with transaction.atomic(durable=True):
             recorded = record(source_id=source.pk, event_id=event_id, body=body, payload=payload, request_id=request_id)
             if recorded.verdict == Delivery.Verdict.ACCEPTED:
-                entered = enter(lead=lead, event=recorded.event, team_id=source.team_id, why=why)
+                entered = enter(lead=lead, event=recorded.event, placing=placing)
             else:
                 entered = _known(recorded)
     except DatabaseError as fault:
@@ -58,7 +59,7 @@ def accept(*, source: InboundSource, event_id: str, body: bytes, payload: dict[s
         return Accepted("replayed", entered.uid, entered.rep_id, entered.rep_name)
     if not entered.new:
         return Accepted("touched", entered.uid, entered.rep_id, entered.rep_name)
-    turn = take_turn_of_new(team_id=source.team_id, lead_id=entered.lead)
+    turn = take_turn_of_new(team_id=entered.team_id, lead_id=entered.lead)
     return Accepted("assigned" if turn.rep_id else "waiting", entered.uid, turn.rep_id, turn.rep_name)
 
 

@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 from routing.errors import Busy
 from routing.models import Assignment, Lead, LeadAddress, Membership, RepCount
 from routing.normalise import CleanLead
+from routing.placing import INSERT_LEAD, Placing
 from routing.turnstiles import sweep_when_committed
 
 
@@ -25,11 +26,12 @@ class Entered:
     new: bool
     lead: int
     uid: uuid.UUID
+    team_id: int
     rep_id: int | None = None
     rep_name: str | None = None
 
 
-def enter(*, lead: CleanLead, event: int, team_id: int, why: dict[str, Any]) -> Entered:
+def enter(*, lead: CleanLead, event: int, placing: Placing) -> Entered:
     """Enter a lead as waiting, or recognise the open lead that has one of its addresses. Call inside a transaction.
 
     The partial unique index on open addresses proves that a known address never makes a second open lead, and the lock
@@ -42,7 +44,6 @@ def enter(*, lead: CleanLead, event: int, team_id: int, why: dict[str, Any]) -> 
         "kinds": [address.kind for address in lead.addresses],
         "values": [address.value for address in lead.addresses],
         "event": event,
-        "team": team_id,
         "email": lead.email,
         "phone": lead.phone,
         "first_name": lead.first_name,
@@ -50,14 +51,13 @@ def enter(*, lead: CleanLead, event: int, team_id: int, why: dict[str, Any]) -> 
         "company": lead.company,
         "country": lead.country,
         "fields": json.dumps(lead.fields),
-        "domain": lead.domain,
-        "why": json.dumps(why),
+        **placing.as_values(),
     }
     with connection.cursor() as cursor:
         cursor.execute(INSERT_LEAD, values)
-        new_id, uid = cursor.fetchone()
+        new_id, uid, team_id = cursor.fetchone()
         if uid is not None:
-            return Entered(True, new_id, uid)
+            return Entered(True, new_id, uid, team_id)
         cursor.execute(TOUCH_LEAD, {**values, "unused": new_id})
         row = cursor.fetchone()
     if row is None:
@@ -95,37 +95,8 @@ def close(*, lead_ids: Sequence[int]) -> int:
     return Lead.objects.filter(pk__in=ids).update(status=Lead.Status.CLOSED, closed_at=Now(), set_aside_because="")
 
 
-INSERT_LEAD = """
-    WITH new AS (SELECT nextval(pg_get_serial_sequence('routing_lead', 'id')) AS id),
-    held AS (
-        INSERT INTO routing_leadaddress (lead_id, kind, value)
-             SELECT new.id, address.kind, address.value
-               FROM new, unnest(%(kinds)s::text[], %(values)s::text[]) AS address(kind, value)
-              ORDER BY address.kind, address.value
-        -- a touch may give an address to a lead whose closing cannot see it any more: such an address is free
-        ON CONFLICT (kind, value) WHERE open DO UPDATE SET lead_id = excluded.lead_id
-          WHERE (SELECT lead.status FROM routing_lead lead WHERE lead.id = routing_leadaddress.lead_id) = 'closed'
-        RETURNING lead_id),
-    made AS (
-        INSERT INTO routing_lead (id, team_id, account_id, email, phone, first_name, last_name, company, country,
-                                  fields, why, previous_id)
-             SELECT new.id, %(team)s,
-                    (SELECT account_id FROM routing_accountdomain WHERE domain = %(domain)s),
-                    %(email)s, %(phone)s, %(first_name)s, %(last_name)s, %(company)s, %(country)s, %(fields)s, %(why)s,
-                    (SELECT max(earlier.lead_id) FROM routing_leadaddress earlier
-                       JOIN unnest(%(kinds)s::text[], %(values)s::text[]) AS address(kind, value) USING (kind, value)
-                      WHERE NOT earlier.open)
-               FROM new
-              WHERE (SELECT count(*) FROM held) = cardinality(%(kinds)s::text[])
-        RETURNING id, uid),
-    told AS (
-        UPDATE routing_inboundevent SET lead_id = made.id, outcome = 'created' FROM made
-         WHERE routing_inboundevent.id = %(event)s)
-    SELECT new.id, made.uid FROM new LEFT JOIN made ON made.id = new.id
-"""
-
 HOLDER = """
-    SELECT lead.id, lead.uid, rep.id, rep.name
+    SELECT lead.id, lead.uid, lead.team_id, rep.id, rep.name
       FROM routing_lead lead
       LEFT JOIN routing_assignment assignment ON assignment.lead_id = lead.id AND assignment.ended_at IS NULL
       LEFT JOIN routing_membership membership ON membership.id = assignment.membership_id

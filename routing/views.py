@@ -64,7 +64,7 @@ def _read(request: HttpRequest) -> bytes | HttpResponse:
 
 
 def _take_in(request: HttpRequest, slug: str, body: bytes) -> HttpResponse:
-    source = InboundSource.objects.filter(slug=slug).first()
+    source = InboundSource.objects.with_book().filter(slug=slug).first()
     if source is None:
         return problem(HTTPStatus.NOT_FOUND, "There is no source of this name.")
     if not _is_utf8(body):

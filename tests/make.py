@@ -6,8 +6,9 @@ from typing import Any
 
 from django.db import transaction
 
-from routing import members
-from routing.models import InboundSource, Lead, Membership, Rep, Team
+from routing import members, rule_books
+from routing.intake import accept
+from routing.models import Account, AccountDomain, InboundSource, Lead, Membership, Rep, RuleBook, Team
 
 _numbers = itertools.count(1)
 
@@ -55,3 +56,27 @@ def make_email() -> str:
 def make_payload(**fields: Any) -> dict[str, Any]:
     """What a sender says of a lead."""
     return {"email": make_email(), "first_name": "Pat", "last_name": "Novák", "company": "Acme", **fields}
+
+
+def make_account(*, domains: tuple[str, ...], owner: Rep | None = None) -> Account:
+    """An account known by these domains."""
+    account = Account.objects.create(name=f"Account {next(_numbers)}", owner=owner)
+    AccountDomain.objects.bulk_create(AccountDomain(account=account, domain=domain) for domain in domains)
+    return account
+
+
+def publish_rules(*rules: dict[str, Any], **book: Any) -> RuleBook:
+    """Publish a book of just these rules: {"name", "team", "conditions": [(field, operator, value)], ...}."""
+    with transaction.atomic():
+        row = rule_books.draft()
+        RuleBook.objects.filter(pk=row.pk).update(**book)
+        rule_books.replace_rules(row=row, wanted=[{"name": f"Rule {next(_numbers)}", **rule} for rule in rules])
+        return rule_books.publish(by="ops")
+
+
+def send(*, source: InboundSource, event_id: str = "", **payload: Any) -> Lead:
+    """What the webhook does with one event of a source; the lead as it stands afterwards."""
+    payload = payload if "email" in payload or "phone" in payload else make_payload(**payload)
+    event_id = event_id or uuid.uuid4().hex
+    accepted = accept(source=source, event_id=event_id, body=event_id.encode(), payload=payload, request_id="test")
+    return Lead.objects.get(uid=accepted.lead)

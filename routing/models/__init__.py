@@ -4,6 +4,7 @@ from routing.models.assignment import Assignment, Roster
 from routing.models.credit import Credit
 from routing.models.hours import Holiday, TimeOff, WorkingHours
 from routing.models.lead import Account, AccountDomain, Lead, LeadAddress
+from routing.models.rule import Rule, RuleBook, RuleCondition
 from routing.models.source import Delivery, InboundEvent, InboundSource
 from routing.models.team import Membership, Rep, RepCount, Shift, Team, TeamPart, Turnstile
 
@@ -22,6 +23,9 @@ __all__ = [
     "Rep",
     "RepCount",
     "Roster",
+    "Rule",
+    "RuleBook",
+    "RuleCondition",
     "Shift",
     "Team",
     "TeamPart",

@@ -43,7 +43,7 @@ class Assignment(models.Model):
     team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="assignments", db_index=False)
     turn = models.BigIntegerField()
     roster = models.ForeignKey(Roster, on_delete=models.PROTECT, related_name="assignments", db_index=False)
-    preferred = models.BooleanField(db_default=False, help_text="Taken by the preferred member: moved nobody's lag.")
+    preferred = models.BooleanField(db_default=False, help_text="Taken by the preferred member, past the turns.")
     lag_before = models.BigIntegerField()
     lag_after = models.BigIntegerField()
     assigned_at = models.DateTimeField()

@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from routing.models.lead import Lead
+from routing.models.rule import RuleBook
 from routing.models.team import Team
 
 
@@ -28,12 +29,25 @@ def validate_secret(value: str) -> None:
         raise ValidationError("A secret is whsec_ followed by 24 to 64 random bytes in base64.")
 
 
+class InboundSourceQuerySet(models.QuerySet["InboundSource"]):
+    def with_book(self) -> "InboundSourceQuerySet":
+        """Each with `book_id`, the key of the rule book that is published at this moment."""
+        published = RuleBook.objects.filter(status=RuleBook.Status.PUBLISHED).values("pk")
+        return self.annotate(book_id=models.Subquery(published))
+
+
 class InboundSource(models.Model):
     """A sender of leads: a form, a webinar tool, another system. It posts to /in/<slug>."""
 
     slug = models.SlugField(max_length=50, help_text="The last part of its webhook address, /in/<slug>.")
     name = models.CharField(max_length=100)
     team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="sources", help_text="Takes its leads.")
+    sticky_owner = models.BooleanField(
+        default=True, db_default=True, help_text="Somebody who comes back goes to the rep who had them last."
+    )
+    account_owner = models.BooleanField(
+        default=True, db_default=True, help_text="A lead of a known company goes to the rep who owns its account."
+    )
     secret = models.CharField(max_length=128, default=new_secret, validators=[validate_secret])
     previous_secret = models.CharField(
         max_length=128,
@@ -45,6 +59,8 @@ class InboundSource(models.Model):
     )
     active = models.BooleanField(default=True, db_default=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    objects = InboundSourceQuerySet.as_manager()
 
     class Meta:
         constraints = [

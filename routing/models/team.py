@@ -39,6 +39,13 @@ class Team(models.Model):
     outside_hours = models.CharField(
         max_length=10, choices=OutsideHours, default=OutsideHours.WAIT, db_default=OutsideHours.WAIT
     )
+    direct_counts = models.BooleanField(
+        "direct leads count",
+        default=False,
+        db_default=False,
+        help_text="Leads given past the turns (to an account's owner, the rep of before, a named rep, or by hand) are "
+        "part of a rep's share: the others get as many more. Off: they are on top of it.",
+    )
     retired_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 

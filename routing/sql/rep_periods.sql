@@ -25,3 +25,8 @@ CREATE OR REPLACE FUNCTION lead_fields(l routing_lead, p_owner text) RETURNS jso
         'last_name', nullif(l.last_name, ''), 'company', nullif(l.company, ''), 'country', nullif(l.country, ''),
         'owner', nullif(p_owner, '')))
 $$;
+
+-- What the CRM is told of a lead that changes hands: the new owner, and nothing that somebody may have edited there.
+CREATE OR REPLACE FUNCTION lead_owner(p_owner text) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_owner = '' THEN '{}'::jsonb ELSE jsonb_build_object('owner', p_owner) END
+$$;

@@ -30,11 +30,11 @@ DECLARE
     rounding CONSTANT bigint := 1000000;         -- a millionth of it: floored shares, not a lead owed (team.ROUNDING)
     unlimited CONSTANT int := 2147483647;
     timeout_before text := current_setting('lock_timeout');
-    v_now timestamptz; v_ignore_hours boolean;
+    v_now timestamptz; v_ignore_hours boolean; v_direct_counts boolean;
     v_turn bigint; v_first bigint;
     -- the members of the team, by id: one array a column
     ids bigint[]; reps bigint[]; weights int[]; lags bigint[]; lasts bigint[]; rooms int[]; rooms_before int[]; whys text[];
-    v_present bigint[]; v_parts bigint[]; v_members bigint[]; v_rooms_changed int := 0;
+    v_present bigint[]; v_parts bigint[]; v_members bigint[]; v_candidates_of bigint[]; v_rooms_changed int := 0;
     v_head bigint[]; v_after bigint := 0; v_want int;
     l record; i int; k int; v_total bigint; v_given bigint; v_due bigint; v_sole bigint;
     v_best int; v_best_owed boolean; v_owed boolean; v_one numeric; v_two numeric; v_better boolean;
@@ -79,7 +79,8 @@ BEGIN
         IF FOUND THEN RETURN; END IF;
     END IF;
 
-    SELECT t.outside_hours = 'ignore' INTO v_ignore_hours FROM routing_team t WHERE t.id = p_team AND t.retired_at IS NULL;
+    SELECT t.outside_hours = 'ignore', t.direct_counts INTO v_ignore_hours, v_direct_counts
+      FROM routing_team t WHERE t.id = p_team AND t.retired_at IS NULL;
     IF NOT FOUND THEN
         RETURN QUERY SELECT 'retired'::text, NULL::bigint, NULL::bigint, NULL::text, 0, false;
         RETURN;
@@ -156,23 +157,26 @@ BEGIN
             EXIT WHEN cardinality(w_lead) >= p_most;
             CONTINUE WHEN l.status <> 'waiting' OR l.team_id <> p_team;
             v_sole := NULL; v_members := NULL; v_total := 0; v_given := 0; v_best := NULL;
-            IF l.preferred_id IS NOT NULL THEN
+            IF l.part_id IS NOT NULL THEN
+                SELECT members INTO v_members FROM routing_teampart WHERE id = l.part_id;
+            END IF;
+            IF l.preferred_id IS NOT NULL AND (v_members IS NULL OR l.preferred_id = ANY (v_members)) THEN
                 i := array_position(ids, l.preferred_id);
                 IF i IS NOT NULL AND whys[i] IS NULL AND rooms[i] > 0 THEN v_sole := l.preferred_id; END IF;
             END IF;
-            IF v_sole IS NULL AND l.part_id IS NOT NULL THEN
-                SELECT members INTO v_members FROM routing_teampart WHERE id = l.part_id;
-            END IF;
+            -- Whose leads past the turns are on top of the share is the only candidate: one candidate moves nobody. Where
+            -- they count, the others are due their shares of this lead too, and only the winner is settled beforehand.
+            v_candidates_of := CASE WHEN v_direct_counts OR v_sole IS NULL THEN v_members ELSE ARRAY[v_sole] END;
             FOR i IN 1..k LOOP
-                IF whys[i] IS NULL AND rooms[i] > 0 AND (v_sole IS NULL OR ids[i] = v_sole)
-                   AND (v_members IS NULL OR ids[i] = ANY (v_members)) THEN v_total := v_total + weights[i]; END IF;
+                IF whys[i] IS NULL AND rooms[i] > 0 AND (v_candidates_of IS NULL OR ids[i] = ANY (v_candidates_of))
+                THEN v_total := v_total + weights[i]; END IF;
             END LOOP;
             CONTINUE WHEN v_total = 0;
 
             -- Every candidate gains its share of one lead; among those owed something, the earliest finish wins.
             FOR i IN 1..k LOOP
-                CONTINUE WHEN NOT (whys[i] IS NULL AND rooms[i] > 0 AND (v_sole IS NULL OR ids[i] = v_sole)
-                                   AND (v_members IS NULL OR ids[i] = ANY (v_members)));
+                CONTINUE WHEN NOT (whys[i] IS NULL AND rooms[i] > 0
+                                   AND (v_candidates_of IS NULL OR ids[i] = ANY (v_candidates_of)));
                 v_due := scale * weights[i] / v_total;
                 v_given := v_given + v_due;
                 lags[i] := lags[i] + v_due;
@@ -189,8 +193,9 @@ BEGIN
                 END IF;
                 IF v_better THEN v_best := i; v_best_owed := v_owed; END IF;
             END LOOP;
+            IF v_sole IS NOT NULL THEN v_best := array_position(ids, v_sole); END IF;
 
-            v_key := concat_ws('/', v_rooms_changed, l.part_id, v_sole);
+            v_key := format('%s/%s/%s', v_rooms_changed, l.part_id, CASE WHEN NOT v_direct_counts THEN v_sole END);
             i := array_position(roster_keys, v_key);
             IF i IS NOT NULL THEN
                 v_roster := roster_ids[i];
@@ -201,8 +206,8 @@ BEGIN
                   FROM (SELECT m.id, m.weight, why, why IS NULL AS candidate
                           FROM (SELECT n.id, n.weight,
                                        CASE WHEN n.why IS NOT NULL THEN n.why WHEN n.room <= 0 THEN 'cap reached'
-                                            WHEN n.id <> v_sole THEN 'another is preferred'
-                                            WHEN n.id <> ALL (v_members) THEN 'not among those allowed' END AS why
+                                            WHEN n.id <> ALL (v_members) THEN 'not among those allowed'
+                                            WHEN n.id <> v_sole AND NOT v_direct_counts THEN 'another is preferred' END AS why
                                   FROM unnest(ids, weights, rooms, whys) AS n(id, weight, room, why)) m) u;
                 v_digest := md5(v_candidates::text || v_skipped::text);
                 SELECT id INTO v_roster FROM routing_roster WHERE team_id = p_team AND digest = v_digest;
@@ -253,11 +258,15 @@ BEGIN
         SELECT u.lead, u.member, p_team, u.turn, u.roster, u.sole, u.before, u.after, v_now
           FROM unnest(w_lead, w_member, w_turn, w_roster, w_sole, w_before, w_after)
                AS u(lead, member, turn, roster, sole, before, after);
-        PERFORM outbox_enqueue('Lead', array_agg(l.uid::text), array_agg(lead_fields(l, r.crm_user_id)))
-           FROM unnest(w_lead, w_member) AS u(lead, member)
-           JOIN routing_lead l ON l.id = u.lead
-           JOIN routing_membership m ON m.id = u.member
-           JOIN routing_rep r ON r.id = m.rep_id;
+        PERFORM outbox_enqueue('Lead', array_agg(o.uid), array_agg(o.fields))
+           FROM (-- who had a rep before is known to the CRM: only the owner is news
+                 SELECT l.uid::text AS uid, CASE WHEN l.first_assigned_at = v_now THEN lead_fields(l, r.crm_user_id)
+                                                 ELSE lead_owner(r.crm_user_id) END AS fields
+                   FROM unnest(w_lead, w_member) AS u(lead, member)
+                   JOIN routing_lead l ON l.id = u.lead
+                   JOIN routing_membership m ON m.id = u.member
+                   JOIN routing_rep r ON r.id = m.rep_id) o
+          WHERE o.fields <> '{}';
     END IF;
 
     i := array_position(w_lead, p_lead);
