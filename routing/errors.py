@@ -50,3 +50,19 @@ class BadRules(RoutingError):
 
 class NoDraft(RoutingError):
     """There is no draft of the rules. Begin one first."""
+
+
+class LeadClosed(RoutingError):
+    """The lead was closed meanwhile. Nothing was changed."""
+
+
+class NobodyElse(RoutingError):
+    """Nobody else may take this lead: its rep is the only one the rule allows. Choose a rep by hand."""
+
+
+class NoReason(RoutingError):
+    """Say who does this, and why: it stays in the lead's history."""
+
+
+class HasLeft(RoutingError):
+    """This rep has left, or was taken out of service. Choose another."""

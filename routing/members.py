@@ -75,6 +75,12 @@ def set_rep(*, rep: Rep, name: str, email: str, crm_user_id: str) -> None:
     Rep.objects.filter(pk=rep.pk).update(name=name, email=email, crm_user_id=crm_user_id)
 
 
+def set_direct_counts(*, team: Team, direct_counts: bool) -> None:
+    """Choose whether leads given past the turns are part of a member's share, or on top of it. Past leads stay."""
+    hold_turnstiles(team_ids=[team.pk])
+    Team.objects.filter(pk=team.pk).update(direct_counts=direct_counts)
+
+
 def set_caps(*, rep: Rep, day_cap: int | None, week_cap: int | None, open_cap: int | None, zone: str) -> None:
     """Set what a rep may receive, None for no limit, and the time zone of their days.
 

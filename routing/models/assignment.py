@@ -29,8 +29,21 @@ class Roster(models.Model):
         return f"{len(self.candidates)} candidates"
 
 
+class AssignmentQuerySet(models.QuerySet["Assignment"]):
+    def current(self) -> "AssignmentQuerySet":
+        return self.filter(ended_at=None)
+
+    def movable(self) -> "AssignmentQuerySet":
+        """Current, and not a person's choice: what an automatic move may end."""
+        return self.current().filter(chosen_by="")
+
+
 class Assignment(models.Model):
-    """A lead given to a member in a numbered turn. Ended with a reason when the lead moves on."""
+    """A lead given to a member in a numbered turn. Ended with a reason when the lead moves on.
+
+    A person's choice is a numbered turn too, with one candidate that moves nobody, or where the team lets direct leads
+    count, with those present; so a replay by turn needs no exception.
+    """
 
     class EndReason(models.TextChoices):
         CLOSED = "closed", "The lead was closed"
@@ -46,9 +59,23 @@ class Assignment(models.Model):
     preferred = models.BooleanField(db_default=False, help_text="Taken by the preferred member, past the turns.")
     lag_before = models.BigIntegerField()
     lag_after = models.BigIntegerField()
+    chosen_by = models.CharField(
+        max_length=150,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The person who gave it by hand; no automatic move overwrites that. Empty: it was a turn's doing.",
+    )
+    note = models.CharField(
+        max_length=300, blank=True, default="", db_default="", help_text="Why it was given by hand."
+    )
     assigned_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
     end_reason = models.CharField(max_length=10, choices=EndReason, blank=True, default="", db_default="")
+    ended_by = models.CharField(max_length=150, blank=True, default="", db_default="")
+    end_note = models.CharField(max_length=300, blank=True, default="", db_default="")
+
+    objects = AssignmentQuerySet.as_manager()
 
     class Meta:
         constraints = [
@@ -61,6 +88,9 @@ class Assignment(models.Model):
                 name="assignment_end_reason_iff_ended",
             ),
             models.CheckConstraint(condition=Q(turn__gte=1), name="assignment_turn_from_1"),
+            models.CheckConstraint(
+                condition=Q(chosen_by="") | ~Q(note=""), name="assignment_chosen_by_a_person_has_a_reason"
+            ),
         ]
         indexes = [
             # setting a cap counts a rep's assignments since a date; the admin's list of a rep, newest first

@@ -49,7 +49,9 @@ class Lead(models.Model):
     """Somebody who asked for something, and who is to hear from exactly one rep."""
 
     class Status(models.TextChoices):
-        """waiting -> assigned (a turn) -> closed; waiting -> set aside (its turn failed) -> waiting (a person)."""
+        """waiting -> assigned (a turn, or a person) -> closed; assigned -> waiting (declined, or given to the others);
+        waiting -> set aside (its turn failed) -> waiting (a person).
+        """
 
         WAITING = "waiting", "Waiting"
         ASSIGNED = "assigned", "Assigned"
