@@ -32,6 +32,10 @@ else fails (the connection, a timeout, the isolation level) is no lead's fault, 
 """
 
 
+SET_ASIDE_MOST = 20
+"""Leads set aside in one go at most: where every turn fails it is hardly the leads' fault, and a person should look."""
+
+
 @dataclass(frozen=True)
 class Turn:
     """What a call of take_turns came to.
@@ -92,6 +96,8 @@ def take_singly(*, team_id: int, most: int) -> Singly:
             turn = _try_again(lambda lead_id=lead_id: _one(team_id=team_id, lead_id=lead_id))  # type: ignore[misc]
         except TurnFault as fault:
             singly.set_aside += set_aside(lead_id=lead_id, because=str(fault.__cause__ or fault))
+            if singly.set_aside == SET_ASIDE_MOST:
+                break
             continue
         singly.taken += turn.taken
         if turn.outcome == "busy":

@@ -49,9 +49,7 @@ class Lead(models.Model):
     """Somebody who asked for something, and who is to hear from exactly one rep."""
 
     class Status(models.TextChoices):
-        """waiting -> assigned (a turn, or a person) -> closed; assigned -> waiting (declined, or given to the others);
-        waiting -> set aside (its turn failed) -> waiting (a person).
-        """
+        """waiting -> assigned (a turn) -> closed; waiting -> set aside (its turn failed) -> waiting (a person)."""
 
         WAITING = "waiting", "Waiting"
         ASSIGNED = "assigned", "Assigned"
@@ -62,7 +60,7 @@ class Lead(models.Model):
 
     uid = models.UUIDField("CRM key", default=uuid.uuid4, db_default=RandomUUID(), unique=True, editable=False)
     status = models.CharField(max_length=10, choices=Status, default=Status.WAITING, db_default=Status.WAITING)
-    # Not indexed by themselves: teams and members are never deleted; the turn is to find leads by lead_waiting only.
+    # Not indexed by themselves: teams and members are never deleted, and a turn finds leads by lead_waiting only.
     team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="leads", db_index=False)
     part = models.ForeignKey(
         TeamPart,
@@ -87,11 +85,11 @@ class Lead(models.Model):
     last_name = models.CharField(max_length=200, blank=True, default="", db_default="")
     company = models.CharField(max_length=300, blank=True, default="", db_default="")
     country = models.CharField(max_length=100, blank=True, default="", db_default="")
-    fields = models.JSONField(default=dict, db_default=models.Value("{}", models.JSONField()), blank=True)
+    fields = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()), blank=True)
     why = models.JSONField(
         "why here",
         default=dict,
-        db_default=models.Value("{}", models.JSONField()),
+        db_default=models.Value({}, models.JSONField()),
         blank=True,
         help_text="How the lead came to its team: source, rule, account.",
     )
