@@ -189,8 +189,10 @@ def connect() -> PhasedSMTP:
     if not settings.EMAIL_HOST:
         raise RoadClosed("EMAIL_HOST is not set.")
     phase_s = settings.EMAIL_PHASE_TIMEOUT_S
-    context = ssl.create_default_context()
-    smtp = PhasedSMTPS(timeout=phase_s, context=context) if settings.EMAIL_USE_SSL else PhasedSMTP(timeout=phase_s)
+    if settings.EMAIL_USE_SSL:
+        smtp: PhasedSMTP = PhasedSMTPS(timeout=phase_s, context=ssl.create_default_context())
+    else:
+        smtp = PhasedSMTP(timeout=phase_s)
     try:
         smtp.allow(phase_s)
         smtp._host = settings.EMAIL_HOST  # type: ignore[attr-defined]  # smtplib takes the TLS name from here
@@ -201,7 +203,7 @@ def connect() -> PhasedSMTP:
         smtp.ehlo_or_helo_if_needed()
         if settings.EMAIL_USE_TLS:
             smtp.allow(2 * phase_s)
-            smtp.starttls(context=context)
+            smtp.starttls(context=ssl.create_default_context())
             smtp.ehlo()
         if settings.EMAIL_HOST_USER:
             smtp.allow(phase_s)
