@@ -54,8 +54,9 @@ def set_calendar(*, rep: Rep, zone: str, country: str = "", region: str = "") ->
 
 
 def add_time_off(*, rep: Rep, first_day: date, back_on: date, note: str = "") -> TimeOff:
-    """Let a rep be away from one local midnight to another; shifts made by hand are cut too. Call inside a
-    transaction.
+    """Let a rep be away from one local midnight to another; it cuts shifts made by hand too, for good.
+
+    Call inside a transaction.
     """
     hold_turnstiles(team_ids=teams_of(rep_ids=[rep.pk]))
     time_off = TimeOff.objects.create(rep=rep, first_day=first_day, back_on=back_on, note=note)

@@ -49,6 +49,12 @@ def read(row: RuleBook) -> Book:
     )
 
 
+def members_of(row: RuleBook) -> dict[int, frozenset[int]]:
+    """The members that rules of a book name, by rule: what its parts will be once it is published."""
+    named = list(row.rules.exclude(members=None).values_list("pk", "members"))
+    return {pk: frozenset(member for rule, member in named if rule == pk) for pk, _ in named}
+
+
 def draft() -> RuleBook:
     """The draft; if there is none, a copy of the published book. Call inside a transaction."""
     found = RuleBook.objects.filter(status=RuleBook.Status.DRAFT).first()

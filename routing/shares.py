@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 SCALE = 10**12
 """One lead in units of lag; routing.models.team.SCALE is the same number."""
+ROUNDING = 10**6
+"""Below it a lag is what rounding left, not a lead owed; routing.models.team.ROUNDING is the same number."""
 
 
 @dataclass
@@ -67,9 +69,9 @@ def first(candidates: Iterable[Place]) -> Place:
     in_order = sorted(candidates, key=lambda place: place.id)
     best = in_order[0]
     for place in in_order[1:]:
-        if (place.lag > 0) != (best.lag > 0):
-            better = place.lag > 0
-        elif place.lag > 0:
+        if (place.lag > ROUNDING) != (best.lag > ROUNDING):
+            better = place.lag > ROUNDING
+        elif place.lag > ROUNDING:
             one, two = (SCALE - place.lag) * best.weight, (SCALE - best.lag) * place.weight
             better = one < two or (one == two and place.last < best.last)
         else:

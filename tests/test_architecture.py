@@ -16,6 +16,9 @@ MOST_LINES = 300
 MOVES = {
     "routing/leads.py",
     "routing/turns.py",
+    "routing/choice.py",
+    "routing/reassign.py",
+    "routing/rule_books.py",
     "crmsync/moves",
     "crmsync/sandbox",
     "outreach",

@@ -9,12 +9,11 @@ from django.db import IntegrityError, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from routing import members
+from routing import members, shares
 from routing.credits import give_back, give_credit
 from routing.errors import NoCredit
 from routing.models import Assignment, Credit, Membership, Team
-from routing.models.team import SCALE
-from routing.shares import SCALE as SHARES_SCALE
+from routing.models.team import ROUNDING, SCALE
 from routing.shares import moved
 from routing.turns import take_turns
 from tests.make import make_lead, make_team
@@ -49,7 +48,7 @@ def lags(team: Team) -> dict[int, int]:
 
 
 def test_one_lead_is_the_same_number_in_rows_and_in_rehearsals() -> None:
-    assert SHARES_SCALE == SCALE
+    assert (shares.SCALE, shares.ROUNDING) == (SCALE, ROUNDING)
 
 
 @pytest.mark.django_db(transaction=True)
