@@ -98,7 +98,7 @@ class Messages(Facts):
         context["others"] = (
             OutboxMessage.objects.filter(record=message.record).exclude(pk=message.pk).order_by("-pk")[:10]
         )
-        context["title"] = f"{message.record.object} {message.record.external_id}"
+        context["title"] = context["heading"] = f"{message.record.object} {message.record.external_id}"
         context["subtitle"] = None
         return super().render_change_form(request, context, *args, **kwargs)
 
