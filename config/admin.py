@@ -11,8 +11,8 @@ from django.http import HttpRequest
 from django_q import admin as q2  # noqa: F401 - registers its screens, so that they can be replaced here
 from django_q.models import Failure, OrmQ, Schedule, Success
 
-from desk.lists import Facts
-from desk.words import short, span
+from crmsync.desk.lists import Facts
+from crmsync.desk.words import short, span
 
 for replaced in (Failure, OrmQ, Schedule, Success):
     admin.site.unregister(replaced)

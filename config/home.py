@@ -12,9 +12,9 @@ from django.db import connection
 from django.db.models import Count, QuerySet
 from django.utils import timezone
 
+from crmsync.desk.lists import count_up_to
+from crmsync.desk.words import age, capped, span
 from crmsync.models import DeadLetter, LockFailure, OrgState, OutboxMessage
-from desk.lists import count_up_to
-from desk.words import age, capped, span
 from routing.explain import lag_in_short
 from routing.models import Assignment, Lead, Team
 from routing.models.team import SCALE

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from crmsync.desk.tabs import MOST, count_of
+from crmsync.desk.words import capped
 from crmsync.models import DeadLetter, LockFailure
-from desk.tabs import MOST, count_of
-from desk.words import capped
 from routing.models import Lead
 
 

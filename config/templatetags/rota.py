@@ -8,8 +8,8 @@ from django import template
 from django.contrib.admin.views.main import ChangeList
 
 from config.lead_crm import messages_of
-from desk import words
-from desk.tabs import Tabs
+from crmsync.desk import words
+from crmsync.desk.tabs import Tabs
 
 register = template.Library()
 

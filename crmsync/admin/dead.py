@@ -8,10 +8,10 @@ from django.http import HttpRequest, HttpResponse
 
 from crmsync.admin.outbox import Messages
 from crmsync.contended import ITSELF, contended, parents_in_words, under
+from crmsync.desk.confirm import Asked, Question
+from crmsync.desk.words import plural
 from crmsync.models import DeadLetter, FailureKind, LockFailure, OutboxMessage
 from crmsync.moves.retry import retry_dead
-from desk.confirm import Asked, Question
-from desk.words import plural
 
 
 class Dead(Messages):

@@ -7,10 +7,10 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from crmsync.desk.lists import Facts
+from crmsync.desk.tabs import Tab, Tabs
+from crmsync.desk.words import short, span
 from crmsync.models import Attempt, Claim, Lane, OrgState
-from desk.lists import Facts
-from desk.tabs import Tab, Tabs
-from desk.words import short, span
 
 
 class LaneTabs(Tabs):

@@ -10,10 +10,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from crmsync.contended import parents_in_words
+from crmsync.desk.lists import Facts
+from crmsync.desk.tabs import Tab, Tabs
+from crmsync.desk.words import short, span
 from crmsync.models import CrmRecord, OutboxMessage
-from desk.lists import Facts
-from desk.tabs import Tab, Tabs
-from desk.words import short, span
 
 
 class StateTabs(Tabs):

@@ -9,10 +9,10 @@ from django.shortcuts import redirect
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from desk.confirm import Asked, Question
-from desk.lists import Facts
-from desk.tabs import Tab, Tabs
-from desk.words import plural, short
+from crmsync.desk.confirm import Asked, Question
+from crmsync.desk.lists import Facts
+from crmsync.desk.tabs import Tab, Tabs
+from crmsync.desk.words import plural, short
 from routing import by_hand, find
 from routing.explain import explain, lag_in_short, phrase
 from routing.models import Assignment, Lead, Team

@@ -10,9 +10,9 @@ from django.db.models.functions import Now
 from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
 
-from desk.confirm import Asked, Question
-from desk.tabs import Tab, Tabs
-from desk.words import plural, short
+from crmsync.desk.confirm import Asked, Question
+from crmsync.desk.tabs import Tab, Tabs
+from crmsync.desk.words import plural, short
 from routing import members
 from routing.admin.turnstile import ChangedBetweenTurns
 from routing.explain import balance

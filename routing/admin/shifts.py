@@ -12,9 +12,9 @@ from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from desk.confirm import Asked, Question
-from desk.tabs import Tab, Tabs
-from desk.words import plural
+from crmsync.desk.confirm import Asked, Question
+from crmsync.desk.tabs import Tab, Tabs
+from crmsync.desk.words import plural
 from routing import members
 from routing.admin.turnstile import ChangedBetweenTurns
 from routing.models import Rep, Shift

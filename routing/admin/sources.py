@@ -12,10 +12,10 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from desk.confirm import Asked, Question
-from desk.lists import Facts, Kept
-from desk.tabs import Tab, Tabs
-from desk.words import plural, short
+from crmsync.desk.confirm import Asked, Question
+from crmsync.desk.lists import Facts, Kept
+from crmsync.desk.tabs import Tab, Tabs
+from crmsync.desk.words import plural, short
 from routing.admin.leads import state
 from routing.models import Delivery, InboundEvent, InboundSource, Team
 from routing.sources import drop_previous_secrets, rotate_secrets

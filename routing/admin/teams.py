@@ -8,9 +8,9 @@ from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 
-from desk.confirm import Asked, Question
-from desk.tabs import Tab, Tabs
-from desk.words import plural, short
+from crmsync.desk.confirm import Asked, Question
+from crmsync.desk.tabs import Tab, Tabs
+from crmsync.desk.words import plural, short
 from routing import members
 from routing.admin.leads import TeamFilter, state
 from routing.admin.turnstile import ChangedBetweenTurns

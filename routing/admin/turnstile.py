@@ -9,8 +9,8 @@ from django.db import OperationalError, transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from desk.confirm import Asked
-from desk.lists import Kept
+from crmsync.desk.confirm import Asked
+from crmsync.desk.lists import Kept
 
 BUSY = "Leads are being given out in this team right now. Nothing was changed; try again in a moment."
 

@@ -11,8 +11,8 @@ from django.core.cache import cache
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from desk.lists import count_up_to
-from desk.words import capped
+from crmsync.desk.lists import count_up_to
+from crmsync.desk.words import capped
 
 MOST = 1_000
 SECONDS = 5

@@ -17,7 +17,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 
-from desk.tabs import count_anew
+from crmsync.desk.tabs import count_anew
 
 MOST = 1_000
 SHOWN = 20

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
 
-from desk.words import capped
+from crmsync.desk.words import capped
 
 MOST = 10_000
 
