@@ -86,7 +86,8 @@ def test_leads_asked_for_may_go_before_older_ones_and_a_held_one_is_left_to_its_
     with second_connection() as other, other.cursor() as cursor:
         cursor.execute("BEGIN")
         cursor.execute("SELECT id FROM routing_lead WHERE id = %s FOR NO KEY UPDATE", [waiting[4]])
-        assert assign_asked_for(team_id=team.pk, lead_ids=[waiting[4], waiting[3]]) == (1, 1)
+        given = assign_asked_for(team_id=team.pk, lead_ids=[waiting[4], waiting[3]])
+        assert given.taken == 1
         cursor.execute("ROLLBACK")
     assert list(Assignment.objects.values_list("lead_id", flat=True)) == [waiting[3]]
     sweep_team(team_id=team.pk)
@@ -97,7 +98,7 @@ def test_a_busy_turnstile_leaves_all_that_was_asked_for_waiting():
     team = make_team(reps=2)
     waiting = [make_lead(team=team).pk for _ in range(3)]
     with turnstile_held(team):
-        assert assign_asked_for(team_id=team.pk, lead_ids=waiting) == (0, 3)
+        assert assign_asked_for(team_id=team.pk, lead_ids=waiting).taken == 0
     assert Lead.objects.waiting().count() == 3
 
 
