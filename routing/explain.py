@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from routing.conditions import Condition
 from routing.models import Assignment, InboundEvent, Lead, Membership
 from routing.models.team import SCALE
 
@@ -26,6 +27,15 @@ class Considered:
 
 
 @dataclass(frozen=True)
+class Checked:
+    """A condition of the rule that decided, the value it saw, and whether it held."""
+
+    condition: str
+    seen: str
+    held: bool
+
+
+@dataclass(frozen=True)
 class TurnTaken:
     """One assignment of the lead, and who else might have had it."""
 
@@ -40,6 +50,7 @@ class Explanation:
     """How the lead came to its team, what was reported of it, and every turn it went through, newest first."""
 
     came: list[tuple[str, str]]
+    checked: list[Checked]
     events: list[InboundEvent]
     turns: list[TurnTaken] = field(default_factory=list)
 
@@ -50,7 +61,9 @@ def explain(lead: Lead) -> Explanation:
     assignments = list(found)
     names = _names(assignments)
     events = lead.events.select_related("source").order_by("-id")[:50]
-    return Explanation(_came(lead), list(events), [_turn(assignment, names) for assignment in assignments])
+    return Explanation(
+        _came(lead), _checked(lead), list(events), [_turn(assignment, names) for assignment in assignments]
+    )
 
 
 def balance(lag: int | float) -> str:
@@ -76,19 +89,41 @@ def phrase(lead: Lead, current: Assignment | None) -> str:
         return "its turn failed"
     if current is None:
         return "–"
+    if current.chosen_by:
+        return f"turn {current.turn}, given by {current.chosen_by}"
     if current.preferred:
         return f"turn {current.turn}, preferred"
     return f"turn {current.turn}, {lag_in_short(current.lag_before)}"
 
 
 def _came(lead: Lead) -> list[tuple[str, str]]:
+    """What `why` keeps, line by line: source, rule, the owners asked before it, and what else was recorded."""
+    why = dict(lead.why)
+    numbers = {"matched", "steps", "team", "preferred", "version"}
     number, name = f"team {lead.team_id}", f"team {lead.team}"
-    came = [(key.replace("_", " "), str(value).replace(number, name)) for key, value in lead.why.items()]
+    came = [
+        (key.replace("_", " "), str(value).replace(number, name)) for key, value in why.items() if key not in numbers
+    ]
+    for step in why.get("steps") or ():
+        came.append((str(step.get("step", "owner")), f"{step.get('name', '?')}: {step.get('outcome', '?')}"))
     if lead.account:
         came.append(("account", f"{lead.account}, found by the domain of the e-mail address"))
     if lead.previous_id:
         came.append(("came before as", f"lead {lead.previous_id}, closed when this one arrived"))
     return came
+
+
+def _checked(lead: Lead) -> list[Checked]:
+    """The conditions of the rule that decided, as they were that day."""
+    rule = lead.why.get("matched") or {}
+    return [
+        Checked(
+            str(Condition(found.get("field", "?"), found.get("operator", "?"), str(found.get("value") or ""))),
+            "nothing" if found.get("seen") in (None, "") else str(found["seen"]),
+            bool(found.get("held")),
+        )
+        for found in rule.get("conditions") or ()
+    ]
 
 
 def _names(assignments: Iterable[Assignment]) -> dict[str, str]:
@@ -115,9 +150,13 @@ def _turn(assignment: Assignment, names: dict[str, str]) -> TurnTaken:
 
 def _sentence(assignment: Assignment, count: int) -> str:
     rep = assignment.membership.rep.name
-    if assignment.preferred:
-        return f"{rep} is preferred for this lead and was available, so it cost nobody a turn."
-    if count == 1:
-        return f"{rep} was the only candidate, so it cost nobody a turn."
     before, after = balance(assignment.lag_before), balance(assignment.lag_after)
+    moved = "which cost nobody a turn." if assignment.lag_before == assignment.lag_after else f"now {after}."
+    if assignment.chosen_by:
+        note = f" ({assignment.note})" if assignment.note else ""
+        return f"{assignment.chosen_by} gave it to {rep} by hand{note}, {moved}"
+    if assignment.preferred:
+        return f"{rep} is preferred for this lead and was available, {moved}"
+    if count == 1:
+        return f"{rep} was the only candidate, {moved}"
     return f"Of {count} candidates it was {rep}'s turn: {before} before it, {after} after it."

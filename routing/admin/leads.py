@@ -193,6 +193,8 @@ class AssignmentAdmin(Facts):
 
     @admin.display(description="how")
     def how(self, assignment: Assignment) -> str:
+        if assignment.chosen_by:
+            return f"given by {assignment.chosen_by}"
         return "preferred" if assignment.preferred else "in turn"
 
     @admin.display(description="assigned")

@@ -146,7 +146,8 @@ class ShiftAdmin(ChangedBetweenTurns):
                 self,
                 Question(
                     title=f"Remove {plural(len(asked.ids), 'shift')}",
-                    says="The rep takes no turns in these hours, in teams that wait outside hours.",
+                    says="The rep takes no turns in these hours, in teams that wait outside hours. A planned shift "
+                    "comes back with the next plan: enter time off instead.",
                     button="Remove",
                     ready=Shift.objects.filter(pk__in=asked.ids).count(),
                     others="removed already",

@@ -34,7 +34,7 @@ class TeamAdmin(ChangedBetweenTurns):
     list_filter = (TeamTabs,)
     ordering = ("name",)
     search_fields = ("name",)
-    fields = ("name", "outside_hours")
+    fields = ("name", "outside_hours", "direct_counts")
     actions = ("retire_selected",)
     empty_says = "No teams yet. Add one, then add reps to it under Memberships."
 
@@ -58,6 +58,8 @@ class TeamAdmin(ChangedBetweenTurns):
             obj.save(update_fields=["name"])
         if "outside_hours" in form.changed_data:
             members.set_outside_hours(team=obj, outside_hours=obj.outside_hours)
+        if "direct_counts" in form.changed_data:
+            members.set_direct_counts(team=obj, direct_counts=obj.direct_counts)
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         team = context.get("original")

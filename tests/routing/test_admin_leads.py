@@ -196,3 +196,23 @@ def test_twenty_thousand_leads_take_few_questions_and_an_index(staff):
         plan = "\n".join(row[0] for row in cursor.fetchall())
     assert "lead_by_status" in plan or "routing_lead_pkey" in plan
     assert "Seq Scan on routing_lead" not in plan
+
+
+def test_the_lead_page_shows_the_conditions_of_the_rule_and_who_was_asked_before_it(staff):
+    team = make_team(reps=2)
+    checked = [{"field": "country", "operator": "is", "value": "FR", "seen": "FR", "held": True}]
+    why = {
+        "source": "web",
+        "rule": "rule 1 “France” of version 3",
+        "version": 3,
+        "matched": {"id": 1, "position": 1, "name": "France", "match": "all", "conditions": checked},
+        "steps": [{"step": "account owner", "rep": 1, "name": "Ada", "outcome": "takes no leads"}],
+    }
+    lead = make_lead(team=team, why=why)
+
+    page = re.sub(r"\s+", " ", staff.get(page_of("routing_lead", lead.pk)).content.decode())
+
+    assert "rule 1 “France” of version 3" in page
+    assert "Account owner</dt><dd>Ada: takes no leads" in page
+    assert "country is FR</th><td>FR</td>" in page
+    assert "{&#x27;" not in page
