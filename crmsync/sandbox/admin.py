@@ -2,21 +2,27 @@
 
 import json
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import fields
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import asdict, fields
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from crmsync.sandbox import ids
+from crmsync.sandbox.automation import BadAutomation, kind_of
+from crmsync.sandbox.background import Habit
 from crmsync.sandbox.errors import Stopping
-from crmsync.sandbox.faults import DATA_CALLS, KINDS, Fault
+from crmsync.sandbox.facts import BadSetting
+from crmsync.sandbox.faults import KINDS, Fault
 from crmsync.sandbox.org import Org
 from crmsync.sandbox.values import to_json
 
 MOST_ENTRIES = 10_000
+WHOLE = ("times", "nth", "count", "status", "rows", "seed")
+
+T = TypeVar("T")
 
 
 class BadRequest(Exception):
@@ -63,14 +69,8 @@ async def stall(org: Org, request: Request) -> Any:
 
 
 async def add_fault(org: Org, request: Request) -> Any:
-    """`POST faults` {"kind", "times": 1, "path": "/services/data/"}: what each kind does stands at `Fault`."""
-    body = await _body(request, *(known.name for known in fields(Fault)))
-    count, path = body.get("times", 1), body.get("path", DATA_CALLS)
-    if body.get("kind") not in KINDS:
-        raise BadRequest(f"kind is one of {', '.join(KINDS)}")
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1 or not isinstance(path, str):
-        raise BadRequest("times is a whole number from 1 up, path a text")
-    org.faults.add(Fault(body["kind"], count, path))
+    """`POST faults` {"kind", "times": 1, "path": "/services/data/", ...}: what the rest means stands at `Fault`."""
+    org.faults.add(await _made(request, Fault, {"kind": KINDS}))
     return {"faults": org.faults.listed()}
 
 
@@ -83,6 +83,45 @@ async def clear_faults(org: Org, request: Request) -> Any:
     """`DELETE faults`: no call meets a fault any more."""
     org.faults.clear()
     return {}
+
+
+async def read_settings(org: Org, request: Request) -> Any:
+    """`GET settings`: all of them, as `Facts` explains them."""
+    return {"settings": org.facts.shown()}
+
+
+async def change_settings(org: Org, request: Request) -> Any:
+    """`POST settings` {"name": value, ...}; a reset goes back to those of the start."""
+    org.facts.change(await _body(request))
+    return {"settings": org.facts.shown()}
+
+
+async def read_automation(org: Org, request: Request) -> Any:
+    """`GET automation`: the triggers and rules in force."""
+    return {"automation": [{"kind": kind_of(part), **asdict(part)} for part in org.automation.parts]}
+
+
+async def add_automation(org: Org, request: Request) -> Any:
+    """`POST automation` {"kind": "trigger", "object": "Contact", "name": ..}: see the classes of that module."""
+    org.automation.add(await _body(request))
+    return {}
+
+
+async def restore_automation(org: Org, request: Request) -> Any:
+    """`DELETE automation`: what was added is gone."""
+    org.automation.restore()
+    return {}
+
+
+async def start_writers(org: Org, request: Request) -> Any:
+    """`POST writers` {"object", "count": 1, "hold_ms", "rest_ms", "seed", "ids"}: people start to save records."""
+    org.writers.start(await _made(request, Habit, {"object": tuple(org.schema.objects)}))
+    return {}
+
+
+async def stop_writers(org: Org, request: Request) -> Any:
+    """`DELETE writers`: they go home; answers how many there were."""
+    return {"stopped": await org.writers.stop()}
 
 
 async def read_records(org: Org, request: Request) -> Any:
@@ -135,12 +174,32 @@ def _whole(request: Request, name: str, start: int) -> int:
     return int(text)
 
 
+async def _made(request: Request, made: type[T], choices: Mapping[str, Collection[str]]) -> T:
+    """The body as a T: names and types must be its own, and of `choices` a value must be one."""
+    plain = {known.name: known for known in fields(made) if known.name != "chance"}  # type: ignore[arg-type]
+    body = await _body(request, *plain)
+    for name, allowed in choices.items():
+        if body.get(name) not in allowed:
+            raise BadRequest(f"{name} is one of {', '.join(allowed)}")
+    for name, value in body.items():
+        start = plain[name].default
+        number = isinstance(start, (int, float)) and isinstance(value, (int, float)) and not isinstance(value, bool)
+        if name not in choices and not (number and value >= 0) and not isinstance(value, type(start) | list):
+            raise BadRequest(f"{name} cannot be {value}")
+    if body.get("times") == 0:
+        raise BadRequest("times is a number from 1 up")
+    if any(isinstance(plain[name].default, int) != isinstance(body[name], int) for name in body if name in WHOLE):
+        raise BadRequest(f"{', '.join(WHOLE)} are whole numbers")
+    return made(**{name: tuple(value) if isinstance(value, list) else value for name, value in body.items()})
+
+
 async def _body(request: Request, *known: str) -> dict[str, Any]:
+    """The JSON object that was sent; with `known` its names are some of these."""
     try:
         body = json.loads(await request.body() or b"{}")
     except ValueError:
         raise BadRequest("send JSON") from None
-    if not isinstance(body, dict) or set(body) - set(known):
+    if not isinstance(body, dict) or (known and set(body) - set(known)):
         raise BadRequest(f"send a JSON object with some of {', '.join(known)}")
     return body
 
@@ -149,7 +208,7 @@ def _route(path: str, method: str, answer: Callable[[Org, Request], Awaitable[An
     async def endpoint(request: Request) -> Response:
         try:
             result = await answer(request.app.state.org, request)
-        except BadRequest as error:
+        except (BadRequest, BadSetting, BadAutomation) as error:
             return JSONResponse({"error": str(error)}, 400)
         except Stopping:
             return JSONResponse({"error": "the org is being stopped"}, 503)
@@ -167,6 +226,13 @@ ROUTES = [
     _route("faults", "GET", read_faults),
     _route("faults", "POST", add_fault),
     _route("faults", "DELETE", clear_faults),
+    _route("settings", "GET", read_settings),
+    _route("settings", "POST", change_settings),
+    _route("automation", "GET", read_automation),
+    _route("automation", "POST", add_automation),
+    _route("automation", "DELETE", restore_automation),
+    _route("writers", "POST", start_writers),
+    _route("writers", "DELETE", stop_writers),
     _route("records/{object}", "GET", read_records),
     _route("reset", "POST", reset),
 ]

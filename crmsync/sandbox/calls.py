@@ -1,6 +1,8 @@
 """One call of the data API: who asks, for what, and how an answer to it is written."""
 
+import gzip
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -12,8 +14,6 @@ from crmsync.sandbox.errors import CallError, RowError, not_found
 from crmsync.sandbox.journal import Call, Caller
 from crmsync.sandbox.org import Org
 from crmsync.sandbox.schema import SObject
-
-DAILY_CALLS = 5_000_000  # announced, not enforced
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,23 @@ class DataCall:
             raise not_found()
         return found
 
+    async def sent(self) -> bytes:
+        """What was sent, unpacked if it came packed. Raises CallError 400."""
+        raw = await self.request.body()
+        if self.request.headers.get("content-encoding", "").lower() != "gzip":
+            return raw
+        try:
+            return gzip.decompress(raw)
+        except (OSError, EOFError, zlib.error):
+            raise CallError(400, "CLIENT_INPUT_ERROR", "The body is no gzip") from None
+
     async def body(self) -> dict[str, Any]:
         """The JSON object that was sent. Raises CallError 400."""
-        raw = await self.request.body()
+        return self.read_json(await self.sent())
+
+    @staticmethod
+    def read_json(raw: bytes) -> dict[str, Any]:
+        """The JSON object in the text. Raises CallError 400."""
         try:
             document = json.loads(raw, parse_constant=_no_constant)
             if b"\\ud" in raw.lower():  # half a surrogate pair is no text
@@ -62,12 +76,29 @@ class DataCall:
             raise CallError(400, "JSON_PARSER_ERROR", "The HTTP entity body is required to be one JSON object")
         return document
 
+    @property
+    def usage(self) -> dict[str, str]:
+        """The header that every answer of the API carries."""
+        most = self.org.facts.daily_calls_most
+        return {"Sforce-Limit-Info": f"api-usage={self.org.calls}/{most}"}
+
+    @property
+    def assignment_rule(self) -> str:
+        """What `Sforce-Auto-Assign` says: the active rule unless FALSE, or one by its id (REST API guide)."""
+        wanted = self.request.headers.get("sforce-auto-assign", "TRUE")
+        return {"TRUE": "active", "FALSE": ""}.get(wanted.upper(), wanted)
+
+    @property
+    def allows_duplicates(self) -> bool:
+        header = self.request.headers.get("sforce-duplicate-rule-header", "")
+        return "allowsave=true" in header.replace(" ", "").lower()
+
     def answer(self, body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
         """A JSON answer with the usage header that every answer of the API carries; indented when PrettyPrint asks."""
         indent = 2 if self.request.headers.get("x-prettyprint", "").lower() in ("1", "true") else None
-        extra = {"Sforce-Limit-Info": f"api-usage={self.org.calls}/{DAILY_CALLS}", **(headers or {})}
-        if status == 204:
-            return Response(status_code=204, headers=extra)
+        extra = {**self.usage, **(headers or {})}
+        if body is None:
+            return Response(status_code=status, headers=extra)
         content = json.dumps(body, ensure_ascii=False, indent=indent)
         return Response(content, status, extra, media_type="application/json;charset=UTF-8")
 
@@ -77,7 +108,8 @@ class DataCall:
     def refuse_row(self, error: RowError) -> Response:
         """The error of the only row of a REST call."""
         body = [{"message": error.message, "errorCode": error.code, "fields": list(error.fields)}]
-        return self.answer(body, error.status)
+        status = self.org.facts.lock_error_status if error.code == "UNABLE_TO_LOCK_ROW" else error.status
+        return self.answer(body, status)
 
     def not_allowed(self, *methods: str) -> NoReturn:
         text = f"HTTP Method '{self.method}' not allowed. Allowed are {','.join(methods)}"

@@ -1,6 +1,7 @@
 """sObject Collections: up to 200 records in one call and one transaction, with a result for each in the order sent."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from starlette.responses import Response
@@ -8,6 +9,7 @@ from starlette.responses import Response
 from crmsync.sandbox import ids, transactions
 from crmsync.sandbox.calls import DataCall
 from crmsync.sandbox.errors import CallError, RowError, not_found, rolled_back
+from crmsync.sandbox.outcomes import Outcome
 from crmsync.sandbox.rest import external_id_field
 from crmsync.sandbox.rows import Row
 from crmsync.sandbox.schema import Field, SObject
@@ -106,20 +108,21 @@ def _fields(record: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _run(call: DataCall, asked: list[Row | RowError], all_or_none: bool) -> Response:
-    rows = [each for each in asked if isinstance(each, Row)]
+    rows = [replace(each, allow_duplicates=call.allows_duplicates) for each in asked if isinstance(each, Row)]
     if all_or_none and len(rows) < len(asked):
-        outcomes = [transactions.Outcome(each.record_id, error=rolled_back()) for each in rows]
+        outcomes = [Outcome(each.record_id, error=rolled_back()) for each in rows]
     else:
-        outcomes = await transactions.run(call.org, rows, all_or_none=all_or_none, call=call.journal_call)
+        rule = call.assignment_rule
+        outcomes = await transactions.run(
+            call.org, rows, all_or_none=all_or_none, call=call.journal_call, assignment_rule=rule
+        )
     ran = iter(outcomes)
     upsert = len(call.segments) > 2
-    results = [
-        _result(next(ran) if isinstance(each, Row) else transactions.Outcome(error=each), upsert) for each in asked
-    ]
+    results = [_result(next(ran) if isinstance(each, Row) else Outcome(error=each), upsert) for each in asked]
     return call.answer(results)
 
 
-def _result(outcome: transactions.Outcome, upsert: bool) -> dict[str, Any]:
+def _result(outcome: Outcome, upsert: bool) -> dict[str, Any]:
     result: dict[str, Any] = {"id": outcome.record_id} if outcome.record_id else {}
     result["success"] = outcome.error is None
     result["errors"] = []

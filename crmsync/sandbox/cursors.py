@@ -13,16 +13,19 @@ class Cursors:
 
     def __init__(self) -> None:
         self._last = 0
-        self._results: OrderedDict[str, list[dict[str, Any]]] = OrderedDict()
+        self._results: OrderedDict[str, list[Any]] = OrderedDict()
 
-    def keep(self, records: list[dict[str, Any]]) -> str:
+    def keep(self, records: list[Any]) -> str:
         """The locator of these records."""
         self._last += 1
         locator = ids.make("01g", self._last)
+        self.keep_as(locator, records)
+        return locator
+
+    def keep_as(self, locator: str, records: list[Any]) -> None:
         self._results[locator] = records
         if len(self._results) > MOST_CURSORS:
             self._results.popitem(last=False)
-        return locator
 
-    def find(self, locator: str) -> list[dict[str, Any]] | None:
+    def find(self, locator: str) -> list[Any] | None:
         return self._results.get(locator)

@@ -8,16 +8,11 @@ from urllib.parse import unquote
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from crmsync.sandbox import composite, describe, query, rest, wire
+from crmsync.sandbox import bulk2, bulk2_query, composite, describe, query, rest, setup_objects
 from crmsync.sandbox.calls import DataCall
 from crmsync.sandbox.errors import CallError, Stopping, bad_session, not_found
+from crmsync.sandbox.faulty_calls import bearer
 from crmsync.sandbox.org import Org
-
-Endpoint = Callable[[Request], Awaitable[Response]]
-
-UNAVAILABLE_PAGE = (
-    "<html><head><title>Service Unavailable</title></head><body><h1>503 Service Unavailable</h1></body></html>"
-)
 
 _VERSION = re.compile(r"v(\d+)\.0")
 _log = logging.getLogger(__name__)
@@ -27,30 +22,22 @@ async def _limits(call: DataCall) -> Response:
     return call.answer(describe.limits(call)) if call.method == "GET" else call.not_allowed("GET")
 
 
+async def _jobs(call: DataCall) -> Response:
+    handler = {"ingest": bulk2.answer, "query": bulk2_query.answer}.get("".join(call.segments[1:2]))
+    if handler is None:
+        raise not_found()
+    return await handler(call)
+
+
 HANDLERS: dict[str, Callable[[DataCall], Awaitable[Response]]] = {
     "sobjects": rest.answer,
     "composite": composite.answer,
     "query": query.answer,
+    "queryAll": query.answer,
+    "jobs": _jobs,
+    "tooling": setup_objects.answer,
     "limits": _limits,
 }
-
-
-def with_faults(endpoint: Endpoint) -> Endpoint:
-    """The endpoint with the faults that were ordered for calls like this one."""
-
-    async def answer(request: Request) -> Response:
-        org: Org = request.app.state.org
-        fault = org.faults.strike(request.url.path)
-        if fault == "close_before":
-            return await _cut(request)
-        if fault == "unavailable":
-            return Response(UNAVAILABLE_PAGE, 503, media_type="text/html;charset=UTF-8")
-        if fault == "expire_token":
-            await org.sessions.expire(_bearer(request))
-        response = await endpoint(request)
-        return await _cut(request) if fault == "commit_then_close" else response
-
-    return answer
 
 
 async def versions(request: Request) -> Response:
@@ -64,7 +51,6 @@ async def data(request: Request) -> Response:
     segments = [unquote(part) for part in request.scope["raw_path"].decode("ascii").split("/") if part]
     version = _VERSION.fullmatch(segments[2]) if len(segments) > 2 else None
     call = DataCall(org, request, int(version[1]) if version else describe.NEWEST_VERSION, segments[3:])
-    org.calls += 1
     try:
         if version is None or call.version > describe.NEWEST_VERSION:
             raise not_found()
@@ -72,14 +58,16 @@ async def data(request: Request) -> Response:
             text = f"Version {call.version}.0 of the API is retired. Use {describe.OLDEST_VERSION}.0 or later."
             raise CallError(410, "UNSUPPORTED_API_VERSION", text)
         await org.faults.wait_out_stall()
-        if not org.sessions.is_good(_bearer(request)):
+        org.check_limits()
+        if not org.sessions.is_good(bearer(request)):
             raise bad_session()
         if not call.segments:
             return call.answer(describe.resources(call))
         handler = HANDLERS.get(call.segments[0])
         if handler is None:
             raise not_found()
-        return await handler(call)
+        with org.counted():
+            return await handler(call)
     except CallError as error:
         return call.refuse(error)
     except Stopping:
@@ -87,14 +75,3 @@ async def data(request: Request) -> Response:
     except Exception:
         _log.exception("%s %s failed", call.method, call.segments)
         return call.refuse(CallError(500, "UNKNOWN_EXCEPTION", "An unexpected error occurred."))
-
-
-def _bearer(request: Request) -> str:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() in ("bearer", "oauth") else ""
-
-
-async def _cut(request: Request) -> Response:
-    if request.client is not None:
-        await wire.cut((request.client.host, request.client.port))
-    return Response(status_code=503)

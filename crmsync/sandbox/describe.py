@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from crmsync.sandbox.calls import DAILY_CALLS, DataCall
+from crmsync.sandbox.calls import DataCall
 from crmsync.sandbox.schema import Field, SObject
 from crmsync.sandbox.values import TEXT_TYPES
 
 OLDEST_VERSION, NEWEST_VERSION = 31, 67  # REST API guide: versions 21 to 30 are retired
+RESOURCES = ("composite", "jobs", "limits", "query", "queryAll", "sobjects", "tooling")
 SEASONS = ("Winter", "Spring", "Summer")
 
 
@@ -23,11 +24,19 @@ def versions() -> list[dict[str, str]]:
 
 
 def resources(call: DataCall) -> dict[str, str]:
-    return {name: f"{call.base}/{name}" for name in ("composite", "limits", "query", "sobjects")}
+    return {name: f"{call.base}/{name}" for name in RESOURCES}
 
 
 def limits(call: DataCall) -> dict[str, dict[str, int]]:
-    return {"DailyApiRequests": {"Max": DAILY_CALLS, "Remaining": max(0, DAILY_CALLS - call.org.calls)}}
+    """Those of the limits that this org knows (REST API guide, "Limits")."""
+    facts, org = call.org.facts, call.org
+    figures = {
+        "DailyApiRequests": (facts.daily_calls_most, org.calls),
+        "DailyBulkApiBatches": (facts.bulk_batches_most, org.bulk_batches),
+        "DailyBulkV2QueryJobs": (10_000, sum(job.api == "query" for job in org.jobs.jobs.values())),
+        "DataStorageMB": (max(5, facts.records_most * 2 // 1024), org.records * 2 // 1024),  # a record counts as 2 KB
+    }
+    return {name: {"Max": most, "Remaining": max(0, most - used)} for name, (most, used) in figures.items()}
 
 
 def every_object(call: DataCall) -> dict[str, Any]:
@@ -47,12 +56,28 @@ def summary(call: DataCall, sobject: SObject) -> dict[str, Any]:
         "updateable": True,
         "deletable": True,
         "queryable": True,
+        "retrieveable": True,
+        "triggerable": True,
         "urls": {"sobject": url, "describe": f"{url}/describe", "rowTemplate": f"{url}/{{ID}}"},
     }
 
 
 def one_object(call: DataCall, sobject: SObject) -> dict[str, Any]:
-    return {**summary(call, sobject), "fields": [_field(known) for known in sobject.fields.values()]}
+    """All of an object: its fields, and the relations of other objects that point to it."""
+    children = [
+        {
+            "childSObject": child.name,
+            "field": reference.name,
+            "relationshipName": None,
+            "cascadeDelete": reference.kind == "master-detail",
+            "restrictedDelete": False,
+        }
+        for child in call.org.schema.objects.values()
+        for reference in child.references
+        if sobject.name in reference.to
+    ]
+    fields = [_field(known) for known in sobject.fields.values()]
+    return {**summary(call, sobject), "fields": fields, "childRelationships": children, "recordTypeInfos": []}
 
 
 def _field(known: Field) -> dict[str, Any]:
@@ -81,5 +106,8 @@ def _field(known: Field) -> dict[str, Any]:
         "picklistValues": values,
         "referenceTo": list(known.to),
         "relationshipName": known.relationship or None,
-        "cascadeDelete": False,
+        "cascadeDelete": known.kind == "master-detail",
+        "calculated": known.rollup is not None,
+        "filterable": True,
+        "sortable": True,
     }

@@ -1,13 +1,20 @@
 """The org itself: its objects, its records, its locks, and what its work costs. One of it exists in a process."""
 
 import asyncio
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
-from crmsync.sandbox import ids, times
+from crmsync.sandbox import facts, ids, times
 from crmsync.sandbox import schema as schemas
+from crmsync.sandbox.automation import Automation
+from crmsync.sandbox.bulk_jobs import Jobs
+from crmsync.sandbox.costs import Costs
 from crmsync.sandbox.cursors import Cursors
-from crmsync.sandbox.errors import Stopping
+from crmsync.sandbox.errors import CallError, Stopping
 from crmsync.sandbox.faults import Faults
+from crmsync.sandbox.footprint import Footprint
 from crmsync.sandbox.holds import Holds
 from crmsync.sandbox.locks import LockTable
 from crmsync.sandbox.options import Options
@@ -17,6 +24,10 @@ from crmsync.sandbox.schema import SObject
 from crmsync.sandbox.sessions import Sessions
 from crmsync.sandbox.store import Record, Store, Writes
 
+if TYPE_CHECKING:
+    from crmsync.sandbox.background import Writers
+    from crmsync.sandbox.bulk_run import Runner
+
 LOCK_WAIT_S = 10.0  # "Apex Locking Statements": a lock request waits at most 10 seconds
 
 
@@ -25,7 +36,9 @@ class Org:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.schema = schemas.load()
+        self.facts = facts.started_with(options.facts)
+        self.schema = schemas.load(options.schema)
+        self.automation = Automation(self.schema.automation, self.schema.objects)
         self.store = Store(options.data, self.schema)
         self.locks = LockTable()
         self.sessions = Sessions(self.store, options)
@@ -34,8 +47,14 @@ class Org:
         self.holds = Holds(self.locks, self.store)
         self.lock_wait = LOCK_WAIT_S * options.scale
         self.calls = 0
+        self.bulk_batches = 0
         self.integration_user = ids.make("005", 1)
-        self.planner = Planner(self.schema, self.integration_user)
+        self.footprint = Footprint(self.schema, self.facts, self.automation)
+        self.planner = Planner(self.schema, self.footprint, self.automation, self.integration_user)
+        self.costs = Costs(options, self.automation, self.schema)
+        self.jobs = Jobs(self.store, self.schema)
+        self.records = 0
+        self.running: list[float] = []
         self._stopping = asyncio.Event()
         self._last_number = self.store.highest_transaction()
         self._last_ids: dict[str, int] = {}
@@ -44,13 +63,53 @@ class Org:
         """Give a new org its first users. An org that has some is left as it is."""
         if self.store.highest_id(self.schema.objects["User"]) is None:
             await self.store.commit(Writes(self._seed_records()))
+        self.records = self.store.count()
 
     async def reset(self) -> None:
-        """Back to the first users: records, journal, holds, faults, stall are gone. Call it while nobody writes."""
+        """Back to the first users and the settings of the start: records, jobs, journal, holds, faults, stall and what
+        was built in since are gone. Call it while nobody writes."""
+        await self.runner.cancel_all()
+        await self.writers.stop()
+        self.jobs.clear()
+        self.facts.restore()
+        self.automation.restore()
+        self.costs.restore()
         self.faults.clear()
         self.faults.stall(0)
+        self.calls = self.bulk_batches = 0
         await self.holds.release_all()
         await self.store.commit(Writes(self._seed_records(), wipe=True))
+        self.records = self.store.count()
+
+    def attach(self, runner: "Runner", writers: "Writers") -> None:
+        """Give the org those who work by themselves."""
+        self.runner, self.writers = runner, writers
+
+    def spend_bulk_batch(self) -> None:
+        """Count a batch of either bulk API. Raises CallError when the day has no more of them."""
+        if 0 < self.facts.bulk_batches_most <= self.bulk_batches:
+            raise CallError(400, "ExceededQuota", "ExceededQuota : The batches of the last 24 hours are used up")
+        self.bulk_batches += 1
+
+    def check_limits(self) -> None:
+        """Raises CallError when the calls of the day are used up, or too many long calls run at once."""
+        self.calls += 1
+        if 0 < self.facts.daily_calls_most < self.calls:
+            raise CallError(403, "REQUEST_LIMIT_EXCEEDED", "TotalRequests Limit exceeded.")
+        before = time.monotonic() - self.facts.long_call_s * self.options.scale
+        if 0 < self.facts.long_calls_most <= sum(began <= before for began in self.running):
+            text = "ConcurrentRequests (Concurrent API Requests) Limit exceeded."
+            raise CallError(403, "REQUEST_LIMIT_EXCEEDED", text)
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """While the block runs, a call is in progress."""
+        began = time.monotonic()
+        self.running.append(began)
+        try:
+            yield
+        finally:
+            self.running.remove(began)
 
     def next_number(self) -> int:
         """The number of a new transaction or hold from outside. A restart goes on after the highest in the journal."""
@@ -64,10 +123,6 @@ class Org:
             self._last_ids[sobject.name] = ids.number_of(highest) if highest else 0
         self._last_ids[sobject.name] += 1
         return ids.make(sobject.prefix, self._last_ids[sobject.name])
-
-    def cost(self, rows: int) -> float:
-        """Seconds that a transaction over this many rows holds its locks."""
-        return (self.options.transaction_ms + self.options.row_ms * rows) * self.options.scale / 1000
 
     async def pause(self, seconds: float) -> None:
         """Let time pass. Raises Stopping as soon as the org stops."""

@@ -1,14 +1,15 @@
 """What one row would change and which locks that takes: worked out before the wait and again after it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from crmsync.sandbox import ids
+from crmsync.sandbox.automation import Automation
 from crmsync.sandbox.errors import RowError, duplicate_value
+from crmsync.sandbox.footprint import Footprint, fold
 from crmsync.sandbox.locks import LockKey
 from crmsync.sandbox.rows import Draft, Row
-from crmsync.sandbox.schema import Field, Moment, Operation, Schema, SObject
+from crmsync.sandbox.schema import Field, Operation, Schema, SObject
 from crmsync.sandbox.store import Record, Store
 
 
@@ -23,48 +24,60 @@ class Target:
 
 @dataclass(frozen=True)
 class Change:
-    """The whole record as it will be, and every lock that the write needs."""
+    """The whole record as it will be, the parents that roll it up as they will be, every lock that the write needs."""
 
     sobject: SObject
     after: Record
     locks: frozenset[LockKey]
+    rolled: tuple[tuple[SObject, Record], ...] = ()
 
 
 @dataclass
 class View:
-    """The committed records with the changes of this transaction on top."""
+    """The committed records with the changes of this transaction on top. Good until the event loop goes on."""
 
     store: Store
     mine: dict[str, tuple[SObject, Record]] = field(default_factory=dict)
+    _read: dict[str, Record | None] = field(default_factory=dict)
+    _values: dict[tuple[str, str, Any], set[str]] = field(default_factory=dict)
 
     def get(self, sobject: SObject, record_id: str) -> Record | None:
-        return self.mine[record_id][1] if record_id in self.mine else self.store.get(sobject, record_id)
+        if record_id in self.mine:
+            return self.mine[record_id][1]
+        if record_id not in self._read:
+            self._read[record_id] = self.store.get(sobject, record_id)
+        return self._read[record_id]
 
     def ids_with(self, sobject: SObject, by: Field, value: Any) -> list[str]:
-        wanted = _fold(value)
+        wanted = fold(value)
         found = [found for found in self.store.ids_with(sobject, by, value) if found not in self.mine]
-        for record_id, (kind, record) in self.mine.items():
-            if kind is sobject and not record["IsDeleted"] and _fold(record[by.name]) == wanted:
+        for record_id in sorted(self._values.get((sobject.name, by.name, wanted), ())):
+            record = self.mine[record_id][1]
+            if not record["IsDeleted"] and fold(record[by.name]) == wanted:
                 found.append(record_id)
         return found
 
     def put(self, change: Change) -> None:
-        self.mine[change.after["Id"]] = (change.sobject, change.after)
+        for sobject, record in ((change.sobject, change.after), *change.rolled):
+            self.mine[record["Id"]] = (sobject, record)
+            for known in sobject.sought:
+                if record[known.name] is not None:
+                    key = (sobject.name, known.name, fold(record[known.name]))
+                    self._values.setdefault(key, set()).add(record["Id"])
 
 
 class Planner:
     """Works out changes against a view. `integration_user` owns what names no owner."""
 
-    def __init__(self, schema: Schema, integration_user: str) -> None:
+    def __init__(self, schema: Schema, footprint: Footprint, automation: Automation, integration_user: str) -> None:
         self._schema = schema
+        self._footprint = footprint
+        self._automation = automation
         self._integration_user = integration_user
 
     def key(self, record_id: str) -> LockKey:
-        """The lock of a record. Raises KeyError when the id is of no known object."""
-        sobject = self._schema.of_id(record_id)
-        if sobject is None:
-            raise KeyError(record_id)
-        return LockKey(self._schema.ranks[sobject.name], record_id)
+        """The lock of a record."""
+        return self._footprint.key(record_id)
 
     def plan(self, row: Row, draft: Draft, target: Target, view: View) -> Change:
         """The change this row makes to what the view shows. Raises RowError."""
@@ -75,17 +88,24 @@ class Planner:
             raise RowError("ENTITY_IS_DELETED", "entity is deleted")
         if row.action == "delete":
             assert before is not None
-            after = {**before, "IsDeleted": 1}
-            return Change(row.sobject, after, self._locks("delete", row.sobject, before, after, view))
+            return self._change("delete", row.sobject, before, {**before, "IsDeleted": 1}, view)
         given = {**draft.values, **self._linked(draft, view)}
         after = self.complete(row.sobject, target.record_id, given, before)
         self._check_required(row.sobject, after)
         touched = after if before is None else given
         self._check_parents(row.sobject, after, touched, view)
         self._check_unique(row, after, touched, view)
-        return Change(
-            row.sobject, after, self._locks("update" if before else "insert", row.sobject, before, after, view)
-        )
+        operation: Operation = "update" if before else "insert"
+        self._automation.check(row.sobject.name, operation, before, after)
+        self._check_duplicates(row, after, touched, view)
+        return self._change(operation, row.sobject, before, after, view)
+
+    def _change(
+        self, operation: Operation, sobject: SObject, before: Record | None, after: Record, view: View
+    ) -> Change:
+        rolled, locks = self._footprint.roll_up(sobject, before, after, view.get)
+        locks.update(self._footprint.locks(operation, sobject, before, after, view.get))
+        return Change(sobject, after, frozenset(locks), tuple(rolled))
 
     def complete(self, sobject: SObject, record_id: str, given: Record, before: Record | None = None) -> Record:
         """The whole record: what it was, or the defaults of a new one, with the given values and the joined names."""
@@ -155,52 +175,14 @@ class Planner:
                     raise RowError("DUPLICATE_VALUE", f"Duplicate external id specified: {row.key[1]}", [known.name])
                 raise duplicate_value(known.name, ids.short(others[0]))
 
-    def _locks(
-        self, operation: Operation, sobject: SObject, before: Record | None, after: Record, view: View
-    ) -> frozenset[LockKey]:
-        """The record, the unique values it takes, and the parents that the schema's policy names."""
-        keys = set()
-        if before is not None:
-            keys.add(self.key(after["Id"]))
-        for known in sobject.uniques:
-            value = after[known.name]
-            if (
-                value is not None
-                and operation != "delete"
-                and (before is None or _fold(before[known.name]) != _fold(value))
-            ):
-                name = f"{sobject.name}.{known.name}={_fold(value)}"
-                keys.add(LockKey(len(self._schema.objects), name, is_record=False))
-        for reference in sobject.references:
-            moment: Moment = getattr(reference.locks, operation)
-            for parent_id in _parents(moment, reference, before, after):
-                keys.add(self.key(parent_id))
-                keys.update(self._also(reference, parent_id, view))
-        return frozenset(keys)
-
-    def _also(self, reference: Field, parent_id: str, view: View) -> Iterator[LockKey]:
-        parent_object = self._schema.of_id(parent_id)
-        if not reference.locks.also or parent_object is None:
-            return
-        parent = view.get(parent_object, parent_id) or {}
-        for name in reference.locks.also:
-            if parent.get(name):
-                yield self.key(parent[name])
+    def _check_duplicates(self, row: Row, after: Record, touched: Record, view: View) -> None:
+        for name in () if row.allow_duplicates else self._automation.duplicate_fields(row.sobject.name):
+            known = row.sobject.fields[name]
+            if touched.get(name) is not None:
+                others = [each for each in view.ids_with(row.sobject, known, after[name]) if each != after["Id"]]
+                if others:
+                    raise RowError("DUPLICATES_DETECTED", "Use one of these records?", [])
 
 
 def many_found(found: list[str]) -> RowError:
     return RowError("DUPLICATE_EXTERNAL_ID", f"More than one record found for external id field: [{', '.join(found)}]")
-
-
-def _parents(moment: Moment, reference: Field, before: Record | None, after: Record) -> set[str]:
-    old = before[reference.name] if before else None
-    new = after[reference.name]
-    if moment == "never" or (moment == "if_changed" and old == new):
-        return set()
-    if moment == "when" and any(after[rule.field] == rule.is_not for rule in reference.locks.when):
-        return set()
-    return {parent for parent in (old, new) if parent}
-
-
-def _fold(value: Any) -> Any:
-    return value.casefold() if isinstance(value, str) else value

@@ -1,5 +1,6 @@
 """Single records over REST: make, read, change and delete by id, and the same by external id with upsert."""
 
+from dataclasses import replace
 from typing import Any
 
 from starlette.responses import Response
@@ -7,6 +8,7 @@ from starlette.responses import Response
 from crmsync.sandbox import describe, ids, transactions
 from crmsync.sandbox.calls import DataCall
 from crmsync.sandbox.errors import RowError, no_such_column, not_found
+from crmsync.sandbox.outcomes import Outcome
 from crmsync.sandbox.rows import Row
 from crmsync.sandbox.schema import Field, SObject
 from crmsync.sandbox.store import Record
@@ -116,8 +118,11 @@ def _read(call: DataCall, sobject: SObject, record: Record) -> Response:
     return call.answer(body)
 
 
-async def _write(call: DataCall, row: Row) -> transactions.Outcome:
-    (outcome,) = await transactions.run(call.org, [row], all_or_none=False, call=call.journal_call)
+async def _write(call: DataCall, row: Row) -> Outcome:
+    row = replace(row, allow_duplicates=call.allows_duplicates)
+    (outcome,) = await transactions.run(
+        call.org, [row], all_or_none=False, call=call.journal_call, assignment_rule=call.assignment_rule
+    )
     return outcome
 
 

@@ -13,13 +13,15 @@ Action = Literal["insert", "update", "upsert", "delete"]
 
 @dataclass(frozen=True)
 class Row:
-    """What a caller wants of one record: `record_id` names it for update and delete, `key` for upsert."""
+    """What a caller wants of one record: `record_id` names it for update and delete, `key` for upsert. A duplicate rule
+    may be passed over with `allow_duplicates`."""
 
     action: Action
     sobject: SObject
     fields: Mapping[str, Any] = field(default_factory=dict)
     record_id: str | None = None
     key: tuple[Field, str] | None = None
+    allow_duplicates: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,14 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from crmsync.sandbox import admin, data, login
+from crmsync.sandbox.automation import BadAutomation
+from crmsync.sandbox.background import Writers
+from crmsync.sandbox.bulk_run import Runner
+from crmsync.sandbox.facts import BadSetting
+from crmsync.sandbox.faulty_calls import with_faults
 from crmsync.sandbox.options import Options
 from crmsync.sandbox.org import Org
+from crmsync.sandbox.schema import BadSchema
 from crmsync.sandbox.store import DirectoryInUse
 from crmsync.sandbox.wire import Wire
 
@@ -28,7 +34,7 @@ def serve(options: Options) -> int:
         signal.signal(number, _ignore)  # uvicorn raises the signal again after its own handler has stopped it
     try:
         asyncio.run(_run(options))
-    except (DirectoryInUse, OSError) as error:
+    except (DirectoryInUse, OSError, BadSetting, BadAutomation, BadSchema) as error:
         print(f"sandbox org cannot start: {error}", file=sys.stderr)
         return 1
     return 0
@@ -37,10 +43,10 @@ def serve(options: Options) -> int:
 def application(org: Org) -> Starlette:
     """The HTTP side of the org."""
     routes = [
-        Route("/services/oauth2/token", data.with_faults(login.token), methods=["POST"]),
-        Route("/services/data", data.with_faults(data.versions), methods=["GET"]),
-        Route("/services/data/", data.with_faults(data.versions), methods=["GET"]),
-        Route("/services/data/{rest:path}", data.with_faults(data.data), methods=METHODS),
+        Route("/services/oauth2/token", with_faults(login.token), methods=["POST"]),
+        Route("/services/data", with_faults(data.versions), methods=["GET"]),
+        Route("/services/data/", with_faults(data.versions), methods=["GET"]),
+        Route("/services/data/{rest:path}", with_faults(data.data), methods=METHODS),
         *admin.ROUTES,
     ]
     app = Starlette(routes=routes)
@@ -70,7 +76,9 @@ async def _run(options: Options) -> None:
     try:
         host, port = listener.getsockname()[:2]
         org = Org(options)
+        org.attach(Runner(org), Writers(org))
         await org.open()
+        org.runner.resume()
         config = uvicorn.Config(
             application(org),
             http=Wire,

@@ -44,15 +44,16 @@ class Statement:
     parents: list[str]
 
 
-def compile_query(schema: Schema, query: Query) -> Statement:
-    """The statement for the query. Raises CallError INVALID_TYPE, INVALID_FIELD or MALFORMED_QUERY."""
+def compile_query(schema: Schema, query: Query, *, deleted: bool = False) -> Statement:
+    """The statement for the query; `deleted` records are found only if wanted. Raises CallError INVALID_TYPE,
+    INVALID_FIELD or MALFORMED_QUERY."""
     sobject = schema.find(query.from_name.text)
     if sobject is None:
         text = f"sObject type '{query.from_name.text}' is not supported."
         raise complaint("INVALID_TYPE", query.text, query.from_name.at, text)
     if query.offset > MOST_OFFSET:
         raise CallError(400, "NUMBER_OUTSIDE_VALID_RANGE", f"Maximum SOQL offset allowed is {MOST_OFFSET}")
-    return _Compiler(schema, sobject, query).statement()
+    return _Compiler(schema, sobject, query).statement(deleted)
 
 
 class _Compiler:
@@ -63,7 +64,7 @@ class _Compiler:
         self._joins: dict[str, tuple[Field, SObject]] = {}
         self._parameters: list[Any] = []
 
-    def statement(self) -> Statement:
+    def statement(self, deleted: bool) -> Statement:
         columns: list[Column] = []
         for name in self._query.fields:
             column = self._column(name)
@@ -80,9 +81,10 @@ class _Compiler:
         )
         shown = ['record."Id"', *(f'"{name}"."Id"' for name in parents), *(self._sql(column) for column in columns)]
         by = ", ".join([*order, 'record."Id"'])
+        kept = "1" if deleted else 'NOT record."IsDeleted"'
         sql = (
             f'SELECT {", ".join(shown)} FROM "{self._sobject.name}" AS record{joins} '
-            f'WHERE NOT record."IsDeleted" AND {where} ORDER BY {by} LIMIT ? OFFSET ?'
+            f"WHERE {kept} AND {where} ORDER BY {by} LIMIT ? OFFSET ?"
         )
         self._parameters += [-1 if self._query.limit is None else self._query.limit, self._query.offset]
         if not columns:

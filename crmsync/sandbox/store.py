@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from crmsync.sandbox.schema import Field, Schema, SObject
 
@@ -27,16 +27,38 @@ class DirectoryInUse(Exception):
     """Another org runs on this data directory; its locks would not be ours."""
 
 
+class Batched(NamedTuple):
+    """A bulk job or batch as it is kept: which of the two, its number, what is known of it, what was uploaded if
+    new."""
+
+    kind: str
+    number: int
+    text: str
+    upload: bytes | None
+
+
+class Result(NamedTuple):
+    """What became of neighbouring rows of a batch, from the place of the first."""
+
+    batch_id: str
+    place: int
+    text: str
+
+
 @dataclass
 class Writes:
-    """What is committed together: whole records, the transaction's line of the journal, a token with its end.
+    """What is committed together: whole records, the transaction's line of the journal, a token with its end, bulk jobs
+    and batches, results of their rows, the numbers of jobs and batches to be forgotten.
 
-    `wipe` removes all records and the journal first.
+    `wipe` removes all records, jobs and the journal first.
     """
 
     records: list[tuple[SObject, Record]] = field(default_factory=list)
     journal: tuple[int, str] | None = None
     session: tuple[str, float] | None = None
+    batched: list[Batched] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+    forgotten: list[int] = field(default_factory=list)
     wipe: bool = False
 
 
@@ -78,6 +100,22 @@ class Store:
         sql = f'SELECT "Id" FROM "{sobject.name}" WHERE "{by.name}" = ? AND NOT "IsDeleted" ORDER BY "Id"'
         return [row[0] for row in self._read.execute(sql, (value,))]
 
+    def was_deleted(self, sobject: SObject, by: Field, value: Any) -> bool:
+        """Whether a deleted record has this value."""
+        sql = f'SELECT 1 FROM "{sobject.name}" WHERE "{by.name}" = ? AND "IsDeleted"'
+        return self._read.execute(sql, (value,)).fetchone() is not None
+
+    def count(self) -> int:
+        """How many records there are that are not deleted."""
+        total = 0
+        for name in self._schema.objects:
+            total += self._read.execute(f'SELECT count(*) FROM "{name}" WHERE NOT "IsDeleted"').fetchone()[0]
+        return total
+
+    def ids_of(self, sobject: SObject) -> list[str]:
+        """The ids of all records that are not deleted."""
+        return [row[0] for row in self._read.execute(f'SELECT "Id" FROM "{sobject.name}" WHERE NOT "IsDeleted"')]
+
     def highest_id(self, sobject: SObject) -> str | None:
         highest: str | None = self._read.execute(f'SELECT max("Id") FROM "{sobject.name}"').fetchone()[0]
         return highest
@@ -107,6 +145,13 @@ class Store:
     def sessions(self) -> dict[str, float]:
         return dict(self._read.execute("SELECT token, expires_at FROM session"))
 
+    def batched(self) -> list[tuple[str, int, str, bytes]]:
+        """The bulk jobs and batches, in the order in which they were made."""
+        return list(self._read.execute("SELECT kind, number, text, upload FROM batched ORDER BY number"))
+
+    def results(self, batch_id: str) -> list[tuple[int, str]]:
+        return list(self._read.execute("SELECT place, text FROM result WHERE batch_id = ?", (batch_id,)))
+
     async def commit(self, writes: Writes) -> None:
         """Return when the writes are on disk, all of them or none. Commits that wait together share one disk commit."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -133,12 +178,22 @@ class Store:
             self._write.execute("BEGIN IMMEDIATE")
             for writes in batch:
                 if writes.wipe:
-                    for table in (*self._schema.objects, "journal"):
+                    for table in (*self._schema.objects, "journal", "batched", "result"):
                         self._write.execute(f'DELETE FROM "{table}"')
                 for sobject, record in writes.records:
                     self._write.execute(_upsert_sql(sobject), tuple(record[name] for name in sobject.fields))
                 if writes.journal:
                     self._write.execute("INSERT INTO journal (number, entry) VALUES (?, ?)", writes.journal)
+                for batched in writes.batched:
+                    self._write.execute(
+                        "INSERT INTO batched (kind, number, text, upload) VALUES (?, ?, ?, ?) "
+                        "ON CONFLICT (number) DO UPDATE SET text = excluded.text",
+                        batched,
+                    )
+                for result in writes.results:
+                    self._write.execute("INSERT INTO result (batch_id, place, text) VALUES (?, ?, ?)", result)
+                for number in writes.forgotten:
+                    self._write.execute("DELETE FROM batched WHERE number = ?", (number,))
                 if writes.session:
                     self._write.execute(
                         "INSERT OR REPLACE INTO session (token, expires_at) VALUES (?, ?)", writes.session
@@ -174,6 +229,12 @@ def _create(connection: sqlite3.Connection, schema: Schema) -> None:
         "CREATE TABLE IF NOT EXISTS journal (seq INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER, entry TEXT)"
     )
     connection.execute("CREATE TABLE IF NOT EXISTS session (token TEXT PRIMARY KEY, expires_at REAL)")
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS batched (number INTEGER PRIMARY KEY, kind TEXT, text TEXT, upload BLOB)"
+    )
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS result (batch_id TEXT, place INTEGER, text TEXT, PRIMARY KEY (batch_id, place))"
+    )
     for sobject in schema.objects.values():
         connection.execute(f'CREATE TABLE IF NOT EXISTS "{sobject.name}" ("Id" TEXT PRIMARY KEY) WITHOUT ROWID')
         have = {row[1] for row in connection.execute(f'PRAGMA table_info("{sobject.name}")')}
@@ -182,7 +243,7 @@ def _create(connection: sqlite3.Connection, schema: Schema) -> None:
                 collate = " COLLATE NOCASE" if known.type in NO_CASE else ""
                 sql_type = SQL_TYPES.get(known.type, "TEXT")
                 connection.execute(f'ALTER TABLE "{sobject.name}" ADD COLUMN "{known.name}" {sql_type}{collate}')
-            if known.unique or known.external_id or known.type == "email":
+            if known in sobject.sought:
                 unique = "UNIQUE " if known.unique else ""
                 connection.execute(
                     f'CREATE {unique}INDEX IF NOT EXISTS "{sobject.name}_{known.name}" '

@@ -34,3 +34,11 @@ async def cut(client: Address) -> None:
     if wire is not None:
         wire.transport.abort()
         await wire.is_lost.wait()
+
+
+async def finish(client: Address) -> None:
+    """Close the client's connection once everything written so far is on its way."""
+    wire = _open.get(client)
+    if wire is not None:
+        wire.transport.close()
+        await wire.is_lost.wait()
