@@ -10,7 +10,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from crmsync.sandbox import admin, data, login
+from crmsync.sandbox import admin, bulk1, data, login
 from crmsync.sandbox.automation import BadAutomation
 from crmsync.sandbox.background import Writers
 from crmsync.sandbox.bulk_run import Runner
@@ -47,6 +47,7 @@ def application(org: Org) -> Starlette:
         Route("/services/data", with_faults(data.versions), methods=["GET"]),
         Route("/services/data/", with_faults(data.versions), methods=["GET"]),
         Route("/services/data/{rest:path}", with_faults(data.data), methods=METHODS),
+        Route("/services/async/{rest:path}", with_faults(bulk1.endpoint), methods=METHODS),
         *admin.ROUTES,
     ]
     app = Starlette(routes=routes)
