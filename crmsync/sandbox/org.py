@@ -41,7 +41,7 @@ class Org:
         self.automation = Automation(self.schema.automation, self.schema.objects)
         self.store = Store(options.data, self.schema)
         self.locks = LockTable()
-        self.sessions = Sessions(self.store, options)
+        self.sessions = Sessions(self.store, options, self.facts)
         self.faults = Faults()
         self.cursors = Cursors()
         self.holds = Holds(self.locks, self.store)
@@ -74,6 +74,7 @@ class Org:
         self.facts.restore()
         self.automation.restore()
         self.costs.restore()
+        self.sessions.restore()
         self.faults.clear()
         self.faults.stall(0)
         self.calls = self.bulk_batches = 0
@@ -110,6 +111,21 @@ class Org:
             yield
         finally:
             self.running.remove(began)
+
+    def active_user(self, username: str) -> str | None:
+        """The id of the active user of this name."""
+        users = self.schema.objects["User"]
+        for user in self.store.ids_with(users, users.fields["Username"], username):
+            record = self.store.get(users, user)
+            if record and record["IsActive"]:
+                return user
+        return None
+
+    def user_with(self, username: str, password: str) -> str | None:
+        """The id of the active user who has this password, with the security token behind it or, as from a trusted
+        network, without."""
+        good = (self.options.password, self.options.password + self.options.security_token)
+        return self.active_user(username) if password in good else None
 
     def next_number(self) -> int:
         """The number of a new transaction or hold from outside. A restart goes on after the highest in the journal."""

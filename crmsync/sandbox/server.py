@@ -10,7 +10,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from crmsync.sandbox import admin, bulk1, data, login
+from crmsync.sandbox import admin, bulk1, data, login, soap_login
 from crmsync.sandbox.automation import BadAutomation
 from crmsync.sandbox.background import Writers
 from crmsync.sandbox.bulk_run import Runner
@@ -44,6 +44,9 @@ def application(org: Org) -> Starlette:
     """The HTTP side of the org."""
     routes = [
         Route("/services/oauth2/token", with_faults(login.token), methods=["POST"]),
+        Route("/services/oauth2/revoke", login.revoke, methods=["POST"]),
+        Route("/services/oauth2/userinfo", with_faults(login.user_info), methods=["GET", "POST"]),
+        Route("/services/Soap/u/{rest:path}", with_faults(soap_login.login), methods=["POST"]),
         Route("/services/data", with_faults(data.versions), methods=["GET"]),
         Route("/services/data/", with_faults(data.versions), methods=["GET"]),
         Route("/services/data/{rest:path}", with_faults(data.data), methods=METHODS),
