@@ -146,7 +146,7 @@ def _record_ids(org: Org, body: dict[str, Any]) -> list[str]:
     named = body.get("ids")
     if isinstance(named, list) and named:
         found = [ids.canonical(str(each)) for each in named]
-        if all(each and org.schema.of_id(each) for each in found):
+        if all(found):
             return [each for each in found if each]
         raise BadRequest("ids: each must be a record id")
     sobject = org.schema.find(str(body.get("object", "")))

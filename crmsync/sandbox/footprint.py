@@ -73,28 +73,41 @@ class Footprint:
         self, sobject: SObject, before: Record | None, after: Record, look: Look
     ) -> tuple[list[tuple[SObject, Record]], set[LockKey]]:
         """The parents with their new sums, and every lock that saving them takes."""
-        rolled: dict[str, tuple[SObject, Record]] = {}
+        saved: dict[str, tuple[SObject, Record]] = {}
+        locks: set[LockKey] = set()
+        self._carry(sobject, before, after, look, saved, locks)
+        return list(saved.values()), locks
+
+    def _carry(
+        self,
+        sobject: SObject,
+        before: Record | None,
+        after: Record,
+        look: Look,
+        saved: dict[str, tuple[SObject, Record]],
+        locks: set[LockKey],
+    ) -> None:
+        """Add to `saved` and `locks` what this change makes of the parents, and of theirs."""
+        touched: dict[str, tuple[SObject, Record]] = {}
         for parent_object, known, rollup in self._schema.rollups[sobject.name]:
             for child, sign in ((before, -1.0), (after, 1.0)):
                 share = rollup.share(child)
-                if child is not None and share:
-                    parent_id = child[rollup.by]
-                    parent = rolled[parent_id][1] if parent_id in rolled else look(parent_object, parent_id)
-                    if parent is not None:
-                        total = (parent[known.name] or 0.0) + sign * share
-                        rolled[parent_id] = (parent_object, {**parent, known.name: total})
-        saved: list[tuple[SObject, Record]] = []
-        locks: set[LockKey] = set()
-        for parent_id, (parent_object, parent) in rolled.items():
-            was = look(parent_object, parent_id)
-            if was is None or all(was[name] == value for name, value in parent.items()):
+                parent_id = child[rollup.by] if child is not None and share else None
+                parent = saved[parent_id][1] if parent_id in saved else parent_id and look(parent_object, parent_id)
+                if parent_id and parent:
+                    touched.setdefault(parent_id, (parent_object, parent))
+                    saved[parent_id] = (
+                        parent_object,
+                        {**parent, known.name: (parent[known.name] or 0.0) + sign * share},
+                    )
+        for parent_id, (parent_object, was) in touched.items():
+            now = saved[parent_id][1]
+            if now == was:
+                if was is look(parent_object, parent_id):
+                    del saved[parent_id]
                 continue
-            saved.append((parent_object, parent))
-            locks.update(self.locks("update", parent_object, was, parent, look))
-            above, more = self.roll_up(parent_object, was, parent, look)
-            saved += above
-            locks |= more
-        return saved, locks
+            locks.update(self.locks("update", parent_object, was, now, look))
+            self._carry(parent_object, was, now, look, saved, locks)
 
     def _also(self, policy: LockPolicy, parent_id: str, look: Look) -> Iterator[LockKey]:
         parent_object = self._schema.of_id(parent_id)

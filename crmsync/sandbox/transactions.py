@@ -118,10 +118,10 @@ def _arrive(org: Org, work: _Work, assignment_rule: str) -> None:
 async def _lock_and_plan(org: Org, works: list[_Work], holder: Holder, all_or_none: bool) -> View:
     """Leave every row either failed or with a change that rests on what is committed and locked now; return the
     whole."""
-    deadline = time.monotonic() + org.lock_wait
     view = View(org.store)
     for work in works:
         _plan(org, work, view)
+    deadline = time.monotonic() + org.lock_wait
     while not all_or_none or all(work.alive for work in works):
         await _take_locks(org, works, holder, deadline)
         view = _view_of(org, works)
