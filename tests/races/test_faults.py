@@ -246,7 +246,9 @@ def counter_locked(rep):
 
 
 def cross(cursor, rep):
-    """Want this counter too, against the order. On a machine that stalls the intruder may be the one that is stopped."""
+    """Want this counter too, against the order. On a machine that stalls the intruder may be the one that is
+    stopped.
+    """
     cursor.execute("SAVEPOINT crossing")
     with contextlib.suppress(DatabaseError):
         cursor.execute("SELECT id FROM routing_repcount WHERE rep_id = %s FOR NO KEY UPDATE", [rep.pk])
