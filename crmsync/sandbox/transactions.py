@@ -116,19 +116,26 @@ def _arrive(org: Org, work: _Work, assignment_rule: str) -> None:
 
 
 async def _lock_and_plan(org: Org, works: list[_Work], holder: Holder, all_or_none: bool) -> View:
-    """Leave every row either failed or with a change that rests on what is committed and locked now; return the
-    whole."""
-    view = View(org.store)
-    for work in works:
-        _plan(org, work, view)
+    """Leave every row failed or with a change that rests on what is committed and locked now; return the whole."""
+    arrived = [work.outcome.error for work in works]
+    view = _view_of(org, works)
     deadline = time.monotonic() + org.lock_wait
+    planned = [work.outcome.error for work in works]
     while not all_or_none or all(work.alive for work in works):
+        waits = len(holder.waits)
         await _take_locks(org, works, holder, deadline)
+        if len(holder.waits) == waits:  # every lock was free: nothing has happened since the plan
+            break
+        # Rows that only the first plan refused may be good now: what stood in their way may have failed or moved.
+        for work, before, after in zip(works, arrived, planned, strict=True):
+            if after is not None and work.outcome.error is after:
+                work.outcome.error = before
         view = _view_of(org, works)
         if all(key.name in holder.held for work in works if work.alive and work.change for key in work.change.locks):
             break
         # A record moved to another parent while we waited: begin again, in order, with the locks it needs now.
         org.locks.release(holder)
+        planned = [work.outcome.error for work in works]
     return view
 
 
