@@ -3,20 +3,12 @@
 import os
 
 from django.conf import settings
-from django.db import connection
 
 from tests.crmsync.sandbox_org import SandboxOrg
+from tests.database import database_url
 
 CHILD = "from crmsync.flows.deliver import deliver; deliver(budget_s=30, worker='victim')"
 PROGRAM = f"import django; django.setup(); {CHILD}"
-
-
-def database_url() -> str:
-    parts = connection.settings_dict
-    host = parts["HOST"] or ""
-    port = f":{parts['PORT']}" if parts["PORT"] else ""
-    password = f":{parts['PASSWORD']}" if parts["PASSWORD"] else ""
-    return f"postgresql://{parts['USER']}{password}@{host}{port}/{parts['NAME']}"
 
 
 def environment(org: SandboxOrg, **more: str) -> dict[str, str]:

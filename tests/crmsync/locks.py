@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import psycopg
 
-from tests.crmsync.child import database_url
 from tests.crmsync.rows import eventually, run_sql
+from tests.database import database_url
 
 
 @contextmanager

@@ -17,9 +17,10 @@ import psycopg
 import pytest
 
 from config.localpg import LocalPostgres
-from tests.crmsync.child import database_url, environment
+from tests.crmsync.child import environment
 from tests.crmsync.rows import eventually
 from tests.crmsync.sandbox_org import CREDENTIALS, ROOT, SandboxOrg
+from tests.database import database_url
 
 TIMER = """
 import time, django

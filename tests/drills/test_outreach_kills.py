@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 from django.conf import settings as django_settings
@@ -22,6 +21,7 @@ from django.db import connection
 from outreach.flows.reaping import reap_all
 from outreach.flows.sender import send_due
 from outreach.models import Claim, Message, SendAttempt, Step
+from tests.database import database_url
 from tests.outreach.make import expire, make_campaign, make_leads, switched_on
 from tests.outreach.relays import ScriptedRelay, Stall, scripted
 from tests.outreach.test_settling import assert_events_play_back
@@ -122,11 +122,8 @@ def wait_for(what: Callable[[], bool], process: subprocess.Popen[str] | None = N
 
 def start_sender(relay: ScriptedRelay) -> subprocess.Popen[str]:
     """`manage.py send_due` in a process of its own, on the test's database and relay."""
-    database = connection.settings_dict
-    login = f"{quote(database['USER'])}:{quote(database['PASSWORD'])}" if database["PASSWORD"] else database["USER"]
-    where = f"{quote(database['HOST'], safe='')}:{database['PORT']}".rstrip(":")
     environment = os.environ | {
-        "DATABASE_URL": f"postgresql://{login}@{where}/{database['NAME']}",
+        "DATABASE_URL": database_url(),
         "SECRET_KEY": django_settings.SECRET_KEY,
         "EMAIL_HOST": "127.0.0.1",
         "EMAIL_PORT": str(relay.port),

@@ -8,7 +8,6 @@ import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote
 
 import psycopg.errors
 import pytest
@@ -19,6 +18,7 @@ from routing import sweep
 from routing.models import Assignment, InboundEvent, Lead, RepCount
 from routing.sweep import sweep_team, sweep_teams
 from routing.turns import TRIES, take_turns
+from tests.database import database_url
 from tests.make import make_email, make_lead, make_member, make_rep, make_source, make_team
 from tests.races.controls import until_seen
 from tests.races.crowd import (
@@ -175,13 +175,8 @@ def test_a_holder_that_stalls_two_seconds_in_the_middle_of_a_burst_costs_no_lead
 
 @contextmanager
 def child(source, email, where):
-    settings = connection.settings_dict
-    user = quote(settings["USER"] or "", safe="")
-    secret = f":{quote(settings['PASSWORD'], safe='')}" if settings["PASSWORD"] else ""
-    port = f":{settings['PORT']}" if settings["PORT"] else ""
-    host = quote(settings["HOST"] or "", safe="") + port
     environ = os.environ | {
-        "DATABASE_URL": f"postgresql://{user}{secret}@{host}/{settings['NAME']}",
+        "DATABASE_URL": database_url(),
         "DJANGO_SETTINGS_MODULE": "config.settings",
         "TURN_WAIT_MS": "10000",
     }

@@ -10,19 +10,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote
 
-from django.db import connection
+from tests.database import database_url
 
 PATIENCE_S = 60
-
-
-def url_of_test_database() -> str:
-    """The database this test uses, as DATABASE_URL."""
-    at = connection.settings_dict
-    login = quote(at["USER"], safe="") + (f":{quote(at['PASSWORD'], safe='')}" if at["PASSWORD"] else "")
-    port = f":{at['PORT']}" if at["PORT"] else ""
-    return f"postgresql://{login}@{quote(at['HOST'], safe='')}{port}/{quote(at['NAME'], safe='')}"
 
 
 @contextmanager
@@ -33,7 +24,7 @@ def gunicorn(**environment: str) -> Iterator[str]:
         words = [sys.executable, "-W", "ignore", "-m", "gunicorn", "config.wsgi", "--bind", f"unix:{path}"]
         process = subprocess.Popen(
             [*words, "--threads", "12", "--worker-tmp-dir", folder, "--no-control-socket", "--log-level", "critical"],
-            env={**os.environ, "DATABASE_URL": url_of_test_database(), **environment},
+            env={**os.environ, "DATABASE_URL": database_url(), **environment},
             cwd=Path(__file__).resolve().parents[2],
         )
         try:

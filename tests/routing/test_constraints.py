@@ -10,13 +10,19 @@ from routing.models import (
     Account,
     AccountDomain,
     Assignment,
+    Credit,
     Delivery,
+    Holiday,
     InboundEvent,
     LeadAddress,
     RepCount,
     Roster,
+    Rule,
+    RuleBook,
     Shift,
+    TimeOff,
     Turnstile,
+    WorkingHours,
 )
 from tests.make import make_lead, make_source, make_team
 
@@ -79,6 +85,27 @@ BAD: dict[str, tuple[str, list[dict[str, object]]]] = {
     "rep_count_once_per_period": ("repcount", [{}]),
     "rep_count_never_negative": ("repcount", [{"rep_id": -1, "count": -1}]),
     "rep_count_kind_is_known": ("repcount", [{"kind": "year"}]),
+    "rep_holiday_country_has_two_letters": ("rep", [{"email": "b@rota.example", "holiday_country": "FRA"}]),
+    "assignment_chosen_by_a_person_has_a_reason": ("assignment", [{"lead_id": -1, "turn": 2, "chosen_by": "kim"}]),
+    "credit_moves_something": ("credit", [{"amount": 0}]),
+    "credit_has_a_reason_and_a_giver": ("credit", [{"reason": ""}, {"by": ""}]),
+    "credit_kind_is_known": ("credit", [{"kind": "gift"}]),
+    "working_hours_weekday_from_0_to_6": ("workinghours", [{"weekday": 7}]),
+    "working_hours_start_once": ("workinghours", [{}]),
+    "holiday_once_a_day": ("holiday", [{}]),
+    "holiday_country_has_two_letters": ("holiday", [{"country": "fr"}]),
+    "time_off_ends_after_it_begins": ("timeoff", [{"back_on": "2026-12-24"}]),
+    "rule_book_one_published": ("rulebook", [{"version": 2}]),
+    "rule_book_one_draft": ("rulebook", [{"status": "draft", "version": None, "published_at": None}]),
+    "rule_book_version_once": ("rulebook", [{"status": "superseded"}]),
+    "rule_book_version_unless_draft": (
+        "rulebook",
+        [{"version": None}, {"published_at": None}, {"published_by": ""}, {"status": "draft"}],
+    ),
+    "rule_book_status_is_known": ("rulebook", [{"version": 2, "status": "lost"}]),
+    "rule_position_once": ("rule", [{}]),
+    "rule_has_a_name": ("rule", [{"name": ""}]),
+    "rule_match_is_all_or_any": ("rule", [{"match": "few"}]),
 }
 
 
@@ -102,6 +129,14 @@ def one_good_row_each(db: None) -> None:
     team.parts.create(members=[member.pk])
     Shift.objects.create(rep=member.rep, during=(NOW, "2026-11-29T18:00:00Z"))
     RepCount.objects.create(rep=member.rep, kind="day", since="2026-11-29", count=1)
+    Credit.objects.create(membership=member, kind="manual", amount=1, after_turn=1, reason="make-up", by="kim")
+    WorkingHours.objects.create(rep=member.rep, weekday=0, start="09:00", end="17:00")
+    Holiday.objects.create(country="FR", day="2026-12-25", name="Noël")
+    TimeOff.objects.create(rep=member.rep, first_day="2026-12-24", back_on="2026-12-27")
+    book = RuleBook.objects.create(status="published", version=1, published_at=NOW, published_by="kim")
+    with connection.cursor() as cursor:  # a trigger keeps published books as they are
+        cursor.execute("ALTER TABLE routing_rule DISABLE TRIGGER USER")
+    Rule.objects.create(book=book, position=1, name="All", team=team)
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -114,6 +149,12 @@ def test_the_database_refuses_the_bad_row_by_name(one_good_row_each, name):
                 f"INSERT INTO routing_{table} SELECT (jsonb_populate_record(good, %s)).* FROM routing_{table} good",
                 [json.dumps({**key, **overrides})],
             )
+            if name == "rule_book_one_draft":  # the first draft is a good row, the second is not
+                cursor.execute(
+                    "INSERT INTO routing_rulebook SELECT (jsonb_populate_record(good, '{\"id\": 7}')).*"
+                    " FROM routing_rulebook good WHERE status = 'draft'"
+                )
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         assert refusal.value.__cause__.diag.constraint_name == name, overrides
 
 

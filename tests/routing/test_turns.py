@@ -190,12 +190,13 @@ def test_the_preferred_member_takes_the_lead_at_no_cost_while_available():
     assert Assignment.objects.filter(preferred=False).count() == 2
 
 
-def test_only_members_of_the_part_take_a_lead_of_that_part_and_a_preferred_outsider_may_too():
+def test_only_members_of_the_part_take_a_lead_of_that_part_also_before_a_preferred_outsider():
     team = make_team(reps=4)
     a, b, c, d = members_of(team)
     part = members.part_of(team=team, memberships=Membership.objects.filter(pk__in=[b, c]))
     assert give(team, 4, part=part) == [b, c, b, c]
-    assert give(team, 1, part=part, preferred_id=d) == [d]
+    assert give(team, 1, part=part, preferred_id=d) == [b]
+    assert give(team, 1, part=part, preferred_id=c) == [c]
 
 
 def test_leads_that_each_exclude_their_old_owner_spread_evenly():
