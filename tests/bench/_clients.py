@@ -5,12 +5,13 @@ Python runs one thread of a process at a time; processes share the machine's cor
 
 import multiprocessing
 import os
+import queue
 import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -35,16 +36,18 @@ class Clients:
         spawn = multiprocessing.get_context("spawn")
         self.pipes: list[Connection] = []
         self.processes = []
-        for _ in range(PROCESSES):
+        for first in range(PROCESSES):
             ours, theirs = spawn.Pipe()
-            process = spawn.Process(target=serve, args=(theirs, database), daemon=True)
+            numbers = range(first, CLIENTS, PROCESSES)
+            process = spawn.Process(target=serve, args=(theirs, database, numbers), daemon=True)
             process.start()
             self.pipes.append(ours)
             self.processes.append(process)
 
-    def run(self, make_work: Callable[..., Any], seconds: float, **arguments: Any) -> Measured:
-        for number, pipe in enumerate(self.pipes):
-            pipe.send((make_work, arguments, seconds, range(number, CLIENTS, PROCESSES)))
+    def run(self, make_work: Callable[..., Any], seconds: float, *, least: int = 0, **arguments: Any) -> Measured:
+        """Let every client work for so long, and `least` times at least."""
+        for pipe in self.pipes:
+            pipe.send((make_work, arguments, seconds, least))
         for pipe in self.pipes:
             assert pipe.recv() == "ready"
         began = time.perf_counter()
@@ -52,6 +55,9 @@ class Clients:
             pipe.send("go")
         told = [pipe.recv() for pipe in self.pipes]
         took = time.perf_counter() - began
+        for one in told:
+            if isinstance(one, BaseException):
+                raise one
         times = sorted(ms for one in told for ms, _ in one)
         answers: dict[str, int] = {}
         for one in told:
@@ -75,8 +81,23 @@ def clients(database: str) -> Iterator[Clients]:
         crowd.close()
 
 
-def serve(pipe: Connection, database: str) -> None:
-    """One process of clients: do what is asked until told to stop."""
+@dataclass
+class Order:
+    """What the clients of one process are to do together, and what came of it."""
+
+    make_work: Callable[..., Callable[[], str]]
+    arguments: dict[str, Any]
+    seconds: float
+    least: int
+    ready: threading.Barrier
+    go: threading.Barrier
+    done: threading.Barrier
+    told: list[tuple[float, str]] = field(default_factory=list)
+    faults: list[BaseException] = field(default_factory=list)
+
+
+def serve(pipe: Connection, database: str, numbers: range) -> None:
+    """One process of clients: do what is asked until told to stop. Connections stay open, as a web worker's do."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     import django
 
@@ -84,44 +105,38 @@ def serve(pipe: Connection, database: str) -> None:
     from django.db import connection
 
     connection.settings_dict["NAME"] = database
-    while (order := pipe.recv()) is not None:
-        make_work, arguments, seconds, numbers = order
-        ready, go = threading.Barrier(len(numbers) + 1), threading.Barrier(len(numbers) + 1)
-        told: list[tuple[float, str]] = []
-        threads = [
-            threading.Thread(target=client, args=(make_work, number, arguments, seconds, ready, go, told))
-            for number in numbers
-        ]
-        for thread in threads:
-            thread.start()
-        ready.wait()
+    orders: list[queue.SimpleQueue[Order | None]] = [queue.SimpleQueue() for _ in numbers]
+    for number, mine in zip(numbers, orders, strict=True):
+        threading.Thread(target=client, args=(number, mine)).start()
+    while (asked := pipe.recv()) is not None:
+        order = Order(*asked, *(threading.Barrier(len(numbers) + 1) for _ in range(3)))
+        for each in orders:
+            each.put(order)
+        order.ready.wait()
         pipe.send("ready")
         pipe.recv()
-        go.wait()
-        for thread in threads:
-            thread.join()
-        pipe.send(told)
+        order.go.wait()
+        order.done.wait()
+        pipe.send(order.faults[0] if order.faults else order.told)
+    for each in orders:
+        each.put(None)
 
 
-def client(
-    make_work: Callable[..., Callable[[], str]],
-    number: int,
-    arguments: dict[str, Any],
-    seconds: float,
-    ready: threading.Barrier,
-    go: threading.Barrier,
-    told: list[tuple[float, str]],
-) -> None:
+def client(number: int, orders: "queue.SimpleQueue[Order | None]") -> None:
     from django.db import connection
 
-    connection.ensure_connection()
-    try:
-        work = make_work(number=number, **arguments)
-        ready.wait()
-        go.wait()
-        until = time.perf_counter() + seconds
-        while (began := time.perf_counter()) < until:
-            answer = work()
-            told.append((1000 * (time.perf_counter() - began), answer))
-    finally:
-        connection.close()
+    while (order := orders.get()) is not None:
+        connection.ensure_connection()
+        work = order.make_work(number=number, **order.arguments)
+        order.ready.wait()
+        order.go.wait()
+        try:
+            until, calls = time.perf_counter() + order.seconds, 0
+            while (began := time.perf_counter()) < until or calls < order.least:
+                answer = work()
+                calls += 1
+                order.told.append((1000 * (time.perf_counter() - began), answer))
+        except Exception as fault:
+            order.faults.append(RuntimeError(f"{type(fault).__name__}: {fault}"))
+        order.done.wait()
+    connection.close()

@@ -14,6 +14,7 @@ from routing.intake import accept
 from routing.leads import enter
 from routing.models import InboundSource
 from routing.normalise import clean_lead
+from routing.placing import place
 
 
 def payload() -> dict[str, Any]:
@@ -50,14 +51,14 @@ def peer(*, number: int, source_ids: list[int]) -> Callable[[], str]:
         said = payload()
         body, source = json.dumps(said).encode(), next(sources)
         lead = clean_lead(said)
-        why = {"source": source.slug, "rule": f"leads of source {source.slug} go to team {source.team_id}"}
+        placing = place(lead=lead, source=source)
         with transaction.atomic(durable=True):
             recorded = record(
                 source_id=source.pk, event_id=uuid.uuid4().hex, body=body, payload=said, request_id="bench"
             )
-            entered = enter(lead=lead, event=recorded.event, team_id=source.team_id, why=why)
+            entered = enter(lead=lead, event=recorded.event, placing=placing)
             with connection.cursor() as cursor:
-                cursor.execute(GIVE_TO_ANYBODY, {"lead": entered.lead, "team": source.team_id})
+                cursor.execute(GIVE_TO_ANYBODY, {"lead": entered.lead, "team": entered.team_id})
                 cursor.fetchone()
         nudge("crm")
         return "assigned"

@@ -20,7 +20,7 @@ from tests.make import make_lead, make_source, make_team
 
 REPS = 5
 TARGETS = {"teams_1": Target(">=", 0.8), "teams_20": Target(">=", 0.8), "round_trips": Target("<=", 8)}
-UNTIL_PLANNED = 20
+UNTIL_PLANNED = 10
 """Calls before anything is measured: by then a connection has made the plans it keeps."""
 
 
@@ -84,7 +84,7 @@ def interleaved(
     ways: dict[str, Callable[..., Any]] = {"ours": works.ours, "peer": works.peer, "bare": works.bare}
     measured: dict[str, list[Measured]] = {way: [] for way in ways}
     for way in ways:
-        crowd.run(ways[way], 0.5, source_ids=source_ids)
+        crowd.run(ways[way], 0, least=UNTIL_PLANNED, source_ids=source_ids)
     for number in range(rounds):
         for way in ways:
             measured[way].append(crowd.run(ways[way], seconds / 2 if way == "bare" else seconds, source_ids=source_ids))
