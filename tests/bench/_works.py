@@ -32,12 +32,13 @@ def payload() -> dict[str, Any]:
 
 def ours(*, number: int, source_ids: list[int]) -> Callable[[], str]:
     """Rota's intake: lead committed as waiting, then its turn under the team's turnstile."""
-    sources = itertools.cycle(_sources(number, source_ids))
+    slugs = itertools.cycle(_slugs(number, source_ids))
+    return lambda: accept_one(next(slugs))
 
-    return lambda: accept_one(next(sources))
 
-
-def accept_one(source: InboundSource) -> str:
+def accept_one(slug: str) -> str:
+    """What the webhook does with a request, but for HTTP and the signature."""
+    source = InboundSource.objects.with_book().get(slug=slug)
     lead = payload()
     body = json.dumps(lead).encode()
     return accept(source=source, event_id=uuid.uuid4().hex, body=body, payload=lead, request_id="bench").outcome
@@ -45,11 +46,12 @@ def accept_one(source: InboundSource) -> str:
 
 def peer(*, number: int, source_ids: list[int]) -> Callable[[], str]:
     """The same intake in Python, and a random rep in the same transaction: no turnstile, no lag, no fairness."""
-    sources = itertools.cycle(_sources(number, source_ids))
+    slugs = itertools.cycle(_slugs(number, source_ids))
 
     def work() -> str:
+        source = InboundSource.objects.with_book().get(slug=next(slugs))
         said = payload()
-        body, source = json.dumps(said).encode(), next(sources)
+        body = json.dumps(said).encode()
         lead = clean_lead(said)
         placing = place(lead=lead, source=source)
         with transaction.atomic(durable=True):
@@ -89,7 +91,8 @@ GIVE_TO_ANYBODY = """
 
 def bare(*, number: int, source_ids: list[int]) -> Callable[[], str]:
     """The turn alone: a lead inserted in one statement without event and address, then take_turns, in plain psycopg."""
-    teams = itertools.cycle([source.team_id for source in _sources(number, source_ids)])
+    team_of = dict(InboundSource.objects.values_list("slug", "team_id"))
+    teams = itertools.cycle([team_of[slug] for slug in _slugs(number, source_ids)])
     cursor = connection.connection.cursor()
 
     def work() -> str:
@@ -102,8 +105,8 @@ def bare(*, number: int, source_ids: list[int]) -> Callable[[], str]:
     return work
 
 
-def _sources(number: int, source_ids: list[int]) -> list[InboundSource]:
+def _slugs(number: int, source_ids: list[int]) -> list[str]:
     """All of them, each client beginning with another."""
-    sources = list(InboundSource.objects.filter(pk__in=source_ids).order_by("pk"))
-    start = number % len(sources)
-    return sources[start:] + sources[:start]
+    slugs = list(InboundSource.objects.filter(pk__in=source_ids).order_by("pk").values_list("slug", flat=True))
+    start = number % len(slugs)
+    return slugs[start:] + slugs[:start]
