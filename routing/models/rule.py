@@ -55,7 +55,11 @@ class RuleBook(models.Model):
             models.UniqueConstraint(fields=["version"], name="rule_book_version_once"),
             models.CheckConstraint(
                 condition=Q(status="draft", version=None, published_at=None)
-                | (~Q(status="draft") & Q(version__gte=1, published_at__isnull=False) & ~Q(published_by="")),
+                | (
+                    ~Q(status="draft")
+                    & Q(version__isnull=False, version__gte=1, published_at__isnull=False)
+                    & ~Q(published_by="")
+                ),
                 name="rule_book_version_unless_draft",
             ),
             models.CheckConstraint(

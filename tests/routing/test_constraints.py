@@ -85,7 +85,7 @@ BAD: dict[str, tuple[str, list[dict[str, object]]]] = {
     "rep_count_once_per_period": ("repcount", [{}]),
     "rep_count_never_negative": ("repcount", [{"rep_id": -1, "count": -1}]),
     "rep_count_kind_is_known": ("repcount", [{"kind": "year"}]),
-    "rep_holiday_country_has_two_letters": ("rep", [{"email": "b@rota.example", "holiday_country": "FRA"}]),
+    "rep_holiday_country_has_two_letters": ("rep", [{"email": "b@rota.example", "holiday_country": "fr"}]),
     "assignment_chosen_by_a_person_has_a_reason": ("assignment", [{"lead_id": -1, "turn": 2, "chosen_by": "kim"}]),
     "credit_moves_something": ("credit", [{"amount": 0}]),
     "credit_has_a_reason_and_a_giver": ("credit", [{"reason": ""}, {"by": ""}]),
