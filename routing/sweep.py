@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 from django.db import DatabaseError, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from crmsync.nudge import ask, nudge
@@ -117,15 +118,20 @@ def assign_asked_for(*, team_id: int, lead_ids: Sequence[int], dry_run: bool = F
     Claims the leads first: skip_locked, for whoever else holds one of them settles it. Where the turnstile is busy
     they all stay waiting. A dry run does the same and rolls it back.
     """
+    wanted = Lead.objects.waiting().filter(team_id=team_id, pk__in=lead_ids).order_by("pk")
     with transaction.atomic(durable=True):
-        wanted = Lead.objects.waiting().filter(team_id=team_id, pk__in=lead_ids).order_by("pk")
         ids = list(wanted.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
         turn = take_turns_of(team_id=team_id, lead_ids=ids) if ids else None
-        current = Assignment.objects.filter(lead_id__in=ids, ended_at=None)
-        reps = dict(current.values_list("lead_id", "membership__rep_id"))
-        given = Given(turn.taken if turn else 0, wanted.count(), reps)
+        taken = turn.taken if turn else 0
         if dry_run:
+            given = _given(taken, wanted, ids)
             transaction.set_rollback(True)
-    if given.taken and not dry_run:
+            return given
+    if taken:
         nudge("crm")
-    return given
+    return _given(taken, wanted, ids)  # after the commit: the turnstile is held for nothing but the turns
+
+
+def _given(taken: int, wanted: QuerySet[Lead], ids: Sequence[int]) -> Given:
+    current = Assignment.objects.filter(lead_id__in=ids, ended_at=None)
+    return Given(taken, wanted.count(), dict(current.values_list("lead_id", "membership__rep_id")))
