@@ -20,7 +20,7 @@ HOST = env.text("HOST", "127.0.0.1")
 PORT = env.number("PORT", 8000, least=1, most=65_535)
 SANDBOX_PORT = env.number("SANDBOX_PORT", 8001, least=1, most=65_535)
 WEB_WORKERS = env.number("WEB_WORKERS", 2, least=1, most=64)
-WEB_THREADS = env.number("WEB_THREADS", 16, least=1, most=256)
+WEB_THREADS = env.number("WEB_THREADS", 8, least=1, most=256)
 
 # The turn (routing/sql/take_turns.sql): how long a caller waits for a team's turnstile; how many turns a holder takes.
 TURN_WAIT_MS = env.number("TURN_WAIT_MS", 100, least=1, most=10_000)
@@ -126,7 +126,7 @@ DB_STATEMENT_TIMEOUT_MS = env.number("DB_STATEMENT_TIMEOUT_MS", 30_000, least=10
 DB_IDLE_TIMEOUT_MS = env.number("DB_IDLE_TIMEOUT_MS", 30_000, least=100, most=600_000)
 if DATABASES["default"]:
     DATABASES["default"] |= {
-        "CONN_MAX_AGE": 60,
+        "CONN_MAX_AGE": 3_600,  # a new connection has cold plans
         "CONN_HEALTH_CHECKS": True,
         "DISABLE_SERVER_SIDE_CURSORS": True,
         "ATOMIC_REQUESTS": False,
