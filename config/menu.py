@@ -1,4 +1,4 @@
-"""The sidebar: five groups of what people look for, in the words they use, with the counts that ask for work."""
+"""The sidebar: groups of what people look for, in the words they use, with the counts that ask for work."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -44,6 +44,10 @@ MENU = (
             Entry("routing.membership"),
             Entry("routing.shift"),
         ),
+    ),
+    Group(
+        "Rules",
+        (Entry("routing.rulebook"),),
     ),
     Group(
         "Sources",

@@ -77,15 +77,37 @@ def draft() -> RuleBook:
     return copy
 
 
+def hold_draft() -> RuleBook:
+    """The draft, which nobody publishes or changes meanwhile. Call inside a transaction. Raises NoDraft."""
+    row = RuleBook.objects.select_for_update(no_key=True).filter(status=RuleBook.Status.DRAFT).first()
+    if row is None:
+        raise NoDraft
+    return row
+
+
+def number_rules(*, row: RuleBook, before: Mapping[int, int]) -> None:
+    """Number a draft's rules 1, 2, 3 after some were moved, added or removed. Call inside a transaction.
+
+    `before` has the positions from before. A rule moved up goes before the one whose place it took, one moved down goes
+    behind it.
+    """
+
+    def place_of(rule: Rule) -> tuple[int, int, int]:
+        was = before.get(rule.pk, rule.position + 1)
+        return rule.position, (rule.position > was) - (rule.position < was), rule.pk
+
+    for position, rule in enumerate(sorted(row.rules.all(), key=place_of), start=1):
+        if rule.position != position:
+            Rule.objects.filter(pk=rule.pk).update(position=position)
+
+
 def publish(*, by: str, note: str = "") -> RuleBook:
     """Let the draft decide from now on. Call inside a transaction.
 
     Leads whose request begins after the commit are decided by it; leads already taken in stay where they are. Raises
     NoDraft, and BadRules with every condition that cannot be read; warnings do not stop it.
     """
-    row = RuleBook.objects.select_for_update(no_key=True).filter(status=RuleBook.Status.DRAFT).first()
-    if row is None:
-        raise NoDraft
+    row = hold_draft()
     problems = mistakes(row)
     if problems:
         raise BadRules(problems)

@@ -32,10 +32,10 @@ def ask(client: Client, model: str, action: str, *pks: int) -> Any:
     return client.post(listed(model), {"action": action, "_selected_action": pks, "index": 0})
 
 
-def confirm(client: Client, model: str, action: str, *pks: int, reason: str = "") -> Any:
-    """Press the button of the page that asks."""
+def confirm(client: Client, model: str, action: str, *pks: int, reason: str = "", **more: object) -> Any:
+    """Press the button of the page that asks, with `more` filled in."""
     given = {"action": action, "_selected_action": pks[0], "select_across": 1, "confirmed": "yes", "reason": reason}
-    return client.post(listed(model), {**given, "chosen": ",".join(map(str, pks))}, follow=True)
+    return client.post(listed(model), {**given, **more, "chosen": ",".join(map(str, pks))}, follow=True)
 
 
 def said(answer: Any) -> list[str]:

@@ -5,7 +5,7 @@ exactly the rows that were shown. Both times it is a POST and the permission is 
 that repeats its own condition, so pressing the button twice does no harm.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,8 @@ from django.contrib import messages
 from django.contrib.admin import ModelAdmin, helpers
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.forms import Form
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 
@@ -28,6 +29,7 @@ class Question:
     """What the page asks: `title` names the deed and the count, `says` what it does, `button` is the verb.
 
     `ready` of the chosen rows are in a state in which it does something; of the others the page says `others`.
+    `warns` is what the person should have read before; `form` asks for what the deed needs.
     """
 
     title: str
@@ -36,6 +38,8 @@ class Question:
     ready: int
     others: str
     wants_reason: bool = False
+    warns: Sequence[str] = ()
+    form: Form | None = None
 
 
 class Asked:
@@ -53,6 +57,11 @@ class Asked:
         self.came_from = request.POST.get("came_from", "")
         self.more = len(self.ids) > MOST
         self.ids = self.ids[:MOST]
+
+    @property
+    def given(self) -> QueryDict | None:
+        """What the person wrote on the page that asks; None before it was shown."""
+        return self.request.POST if self.confirmed else None
 
     @property
     def by(self) -> str:
