@@ -43,6 +43,7 @@ MENU = (
             Entry("routing.rep"),
             Entry("routing.membership"),
             Entry("routing.shift"),
+            Entry("routing.holiday"),
         ),
     ),
     Group(

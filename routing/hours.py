@@ -76,15 +76,19 @@ def cancel_time_off(*, time_off: TimeOff) -> None:
     plan_rep(rep_id=time_off.rep_id)
 
 
-def set_observed(*, holiday: Holiday, observed: bool) -> None:
-    """Keep a public holiday, or work on it, in its country. Call inside a transaction."""
-    rep_ids = list(
-        Rep.objects.filter(holiday_country=holiday.country, holiday_region=holiday.region).values_list("pk", flat=True)
-    )
-    hold_turnstiles(team_ids=teams_of(rep_ids=rep_ids))
-    Holiday.objects.filter(pk=holiday.pk).update(observed=observed)
-    for rep_id in sorted(rep_ids):
+def set_observed(*, holidays: Iterable[Holiday], observed: bool) -> int:
+    """Keep public holidays, or work on them, in their country. Return how many changed. Call inside a transaction."""
+    rows = list(holidays)
+    reps: set[int] = set()
+    for country, region in {(row.country, row.region) for row in rows}:
+        there = Rep.objects.filter(holiday_country=country, holiday_region=region, retired_at=None)
+        reps.update(there.values_list("pk", flat=True))
+    hold_turnstiles(team_ids=teams_of(rep_ids=sorted(reps)))
+    changed = Holiday.objects.filter(pk__in=[row.pk for row in rows]).exclude(observed=observed)
+    count = changed.update(observed=observed)
+    for rep_id in sorted(reps):
         plan_rep(rep_id=rep_id)
+    return count
 
 
 def plan_rep(*, rep_id: int, now: datetime | None = None) -> bool:
@@ -121,6 +125,11 @@ def plan_all(*, now: datetime | None = None, dry_run: bool = False) -> Planned:
             planned.reps += 1
             transaction.set_rollback(dry_run)  # its nudges, made on commit, are dropped with it
     return planned
+
+
+def countries() -> list[str]:
+    """The countries, by their two letters, whose public holidays are known."""
+    return sorted(code for code in holidays.list_supported_countries(include_aliases=False) if len(code) == 2)
 
 
 def known_calendar(*, country: str, region: str) -> None:

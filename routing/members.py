@@ -117,12 +117,12 @@ def add_shifts(*, rep: Rep, ranges: Sequence[tuple[datetime, datetime]]) -> int:
 
 
 def remove_shifts(*, shift_ids: Sequence[int]) -> int:
-    """Remove shifts: the rep does not work then. Return how many. A planned one comes back with the next plan: enter
-    time off instead.
+    """Remove shifts made by hand. Return how many. Planned ones stay, the next plan would bring them back: whoever does
+    not work then has time off.
     """
-    rep_ids = list(Shift.objects.filter(pk__in=shift_ids).values_list("rep_id", flat=True))
-    hold_turnstiles(team_ids=teams_of(rep_ids=rep_ids))
-    return Shift.objects.filter(pk__in=shift_ids).delete()[0]
+    by_hand = Shift.objects.filter(pk__in=shift_ids, planned=False)
+    hold_turnstiles(team_ids=teams_of(rep_ids=list(by_hand.values_list("rep_id", flat=True))))
+    return by_hand.delete()[0]
 
 
 def part_of(*, team: Team, memberships: Iterable[Membership]) -> TeamPart:

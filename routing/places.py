@@ -81,6 +81,12 @@ def phone_country(number: str) -> str:
         return ""
 
 
+def country_name(code: str) -> str:
+    """What a country with these two letters is called, or the letters themselves if it is none we know."""
+    found = pycountry.countries.get(alpha_2=code)
+    return getattr(found, "common_name", None) or found.name if found else code
+
+
 @cache
 def _names() -> dict[str, str]:
     found: dict[str, str] = {}

@@ -48,3 +48,8 @@ def hands_on(client: Client, path: str, given: dict[str, object]) -> Any:
     answer = client.post(path, given, follow=True)
     assert not answer.context.get("errors"), answer.context["errors"]
     return answer
+
+
+def nothing(*rows: str) -> dict[str, object]:
+    """What a form sends of the tables of rows below it, where nothing was written into them."""
+    return {f"{name}-{count}_FORMS": 0 for name in rows for count in ("TOTAL", "INITIAL")}

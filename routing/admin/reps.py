@@ -13,12 +13,14 @@ from django.http import HttpRequest, HttpResponse
 from crmsync.desk.confirm import Asked, Question
 from crmsync.desk.tabs import Tab, Tabs
 from crmsync.desk.words import plural, short
-from routing import members
+from routing import hours, members
+from routing.admin.availability import HoursInline, RepForm, TimeOffInline, save_availability
 from routing.admin.turnstile import ChangedBetweenTurns
 from routing.explain import balance
 from routing.models import Rep
 
-CAPS = ("zone", "day_cap", "week_cap", "open_cap")
+CALENDAR = ("zone", "holiday_country", "holiday_region")
+CAPS = ("day_cap", "week_cap", "open_cap")
 WHO = ("name", "email", "crm_user_id")
 
 
@@ -40,8 +42,11 @@ class RepAdmin(ChangedBetweenTurns):
     search_help_text = "Name or e-mail address."
     fieldsets = (
         (None, {"fields": WHO}),
-        ("Days and caps", {"fields": CAPS, "description": "Caps hold over all teams together, by the rep's own day."}),
+        ("Calendar", {"fields": CALENDAR, "description": "Working hours and days off go by the rep's own clock."}),
+        ("Caps", {"fields": CAPS, "description": "Caps hold over all teams together, by the rep's own day."}),
     )
+    form = RepForm
+    inlines = (HoursInline, TimeOffInline)
     actions = ("retire_selected",)
     empty_says = "No reps yet. Add one, then let them take turns under Memberships."
 
@@ -73,8 +78,18 @@ class RepAdmin(ChangedBetweenTurns):
             return
         if set(WHO) & set(form.changed_data):
             members.set_rep(rep=obj, name=obj.name, email=obj.email, crm_user_id=obj.crm_user_id)
-        if set(CAPS) & set(form.changed_data):
+        if set(CALENDAR) & set(form.changed_data):
+            hours.set_calendar(rep=obj, zone=obj.zone, country=obj.holiday_country, region=obj.holiday_region)
+        if {"zone", *CAPS} & set(form.changed_data):
             members.set_caps(rep=obj, day_cap=obj.day_cap, week_cap=obj.week_cap, open_cap=obj.open_cap, zone=obj.zone)
+
+    def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:
+        formset.save(commit=False)  # notes what changed, for the History
+        if formset.has_changed():
+            save_availability(rep=form.instance, formset=formset)
+
+    def get_inlines(self, request: HttpRequest, obj: Rep | None = None) -> Any:
+        return self.inlines if obj else ()
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         context["zones"] = sorted(available_timezones())
@@ -98,7 +113,7 @@ class RepAdmin(ChangedBetweenTurns):
                 Question(
                     title=f"Retire {plural(len(asked.ids), 'rep')}",
                     says="They take no more turns in any team, for good. Their open leads stay theirs. For a holiday, "
-                    "remove shifts or take the membership out of turns instead.",
+                    "enter time off or take the membership out of turns instead.",
                     button="Retire",
                     ready=found.filter(retired_at=None).count(),
                     others="retired already",

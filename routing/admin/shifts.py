@@ -1,6 +1,5 @@
-"""Shifts: when reps work. Add a row of days at once, look at what is ahead, remove what does not hold."""
+"""Shifts: when reps work, planned out of their weekly hours, and the exceptions that somebody adds by hand."""
 
-from datetime import date, timedelta
 from typing import Any
 
 from django import forms
@@ -15,48 +14,30 @@ from django.utils import timezone
 from crmsync.desk.confirm import Asked, Question
 from crmsync.desk.tabs import Tab, Tabs
 from crmsync.desk.words import plural
-from routing import members
+from routing import members, spans
 from routing.admin.turnstile import ChangedBetweenTurns
 from routing.models import Rep, Shift
-from routing.working_days import LONGEST, Again, ranges
+
+OTHERS = "removed already, or planned out of working hours: enter time off instead"
 
 
 class ShiftForm(forms.ModelForm):
-    """Hours of a day in the rep's time zone, and on which further days they hold."""
+    """Hours of one day in the rep's time zone."""
 
-    first = forms.DateField(label="Day", widget=AdminDateWidget, initial=lambda: timezone.localdate())
+    day = forms.DateField(widget=AdminDateWidget, initial=lambda: timezone.localdate())
     begins = forms.TimeField(label="From", initial="09:00", widget=forms.TimeInput(attrs={"type": "time"}))
     ends = forms.TimeField(label="To", initial="17:00", widget=forms.TimeInput(attrs={"type": "time"}))
-    again = forms.ChoiceField(label="Again", choices=Again.choices, initial=Again.ONCE)
-    last = forms.DateField(label="Last day", widget=AdminDateWidget, required=False)
 
     class Meta:
         model = Shift
         fields = ("rep",)
 
-    def clean(self) -> dict[str, Any]:
-        given = super().clean() or self.cleaned_data
-        first: date | None = given.get("first")
-        if first and given.get("again") != Again.ONCE:
-            last = given["last"] = given.get("last") or first + timedelta(days=60)
-            if last < first:
-                self.add_error("last", "The last day is before the first.")
-            elif last - first > LONGEST:
-                self.add_error("last", f"Shifts are planned {LONGEST.days} days ahead at most.")
-        return given
-
-    def ranges(self) -> list[tuple[Any, Any]]:
+    def ranges(self) -> list[spans.Range]:
         given = self.cleaned_data
-        rep: Rep = given["rep"]
-        last = given.get("last") or given["first"]
-        return ranges(
-            zone=rep.zone,
-            first=given["first"],
-            last=last,
-            begins=given["begins"],
-            ends=given["ends"],
-            again=given["again"],
-        )
+        day, rep = given["day"], given["rep"]
+        hours = spans.Span(day.weekday(), given["begins"], given["ends"])
+        last = day + spans.ONE_DAY if hours.end <= hours.start else day
+        return spans.shifts(spans=[hours], zone=rep.tzinfo, first=day, last=last)
 
 
 class ShiftTabs(Tabs):
@@ -72,7 +53,7 @@ class ShiftTabs(Tabs):
 @admin.register(Shift)
 class ShiftAdmin(ChangedBetweenTurns):
     form = ShiftForm
-    list_display = ("who", "begins", "ends", "zone")
+    list_display = ("who", "begins", "ends", "zone", "origin")
     list_select_related = ("rep",)
     list_filter = (ShiftTabs,)
     list_display_links = None
@@ -85,9 +66,10 @@ class ShiftAdmin(ChangedBetweenTurns):
         (
             "Hours",
             {
-                "fields": ("first", "begins", "ends", "again", "last"),
-                "description": "In the rep's own time zone. Hours that end before they begin go past midnight. "
-                "Without a last day, repeated shifts are made sixty days ahead.",
+                "fields": ("day", "begins", "ends"),
+                "description": "For an exception: what repeats every week is entered as working hours on the rep's "
+                "page. In the rep's own time zone; hours that end before they begin go past midnight. A rep without "
+                "working hours who has shifts by hand works these only.",
             },
         ),
     )
@@ -122,8 +104,12 @@ class ShiftAdmin(ChangedBetweenTurns):
     def zone(self, shift: Shift) -> str:
         return shift.rep.zone
 
+    @admin.display(description="comes from")
+    def origin(self, shift: Shift) -> str:
+        return "working hours" if shift.planned else "by hand"
+
     def save_form(self, request: HttpRequest, form: ModelForm, change: bool) -> Shift:
-        """One form makes a row of shifts; the admin goes on with the first of them."""
+        """A night is two shifts, one on each day; the admin goes on with the first."""
         start, end = form.ranges()[0]  # type: ignore[attr-defined]
         shift: Shift = form.save(commit=False)
         shift.during = (start, end)
@@ -138,7 +124,7 @@ class ShiftAdmin(ChangedBetweenTurns):
         skipped = f" Skipped {plural(there, 'shift')} that {'was' if there == 1 else 'were'} there." if there else ""
         self.message_user(request, f"Added {plural(added, 'shift')} for {obj.rep}.{skipped}")
 
-    @admin.action(description="Remove selected", permissions=["work"])
+    @admin.action(description="Remove selected (made by hand)", permissions=["work"])
     def remove_selected(self, request: HttpRequest, queryset: QuerySet[Shift]) -> HttpResponse | None:
         asked = Asked(request, queryset)
         if not asked.confirmed:
@@ -146,15 +132,14 @@ class ShiftAdmin(ChangedBetweenTurns):
                 self,
                 Question(
                     title=f"Remove {plural(len(asked.ids), 'shift')}",
-                    says="The rep takes no turns in these hours, in teams that wait outside hours. A planned shift "
-                    "comes back with the next plan: enter time off instead.",
+                    says="The rep takes no turns in these hours, in teams that wait outside hours.",
                     button="Remove",
-                    ready=Shift.objects.filter(pk__in=asked.ids).count(),
-                    others="removed already",
+                    ready=Shift.objects.filter(pk__in=asked.ids, planned=False).count(),
+                    others="planned out of working hours. To be away then, enter time off on the rep's page",
                 ),
                 lambda shift: f"{shift.rep}: {local(shift, shift.during.lower)} to {local(shift, shift.during.upper)}",
             )
-        return self.carry_out(asked, lambda: members.remove_shifts(shift_ids=asked.ids), "Removed", "already removed")
+        return self.carry_out(asked, lambda: members.remove_shifts(shift_ids=asked.ids), "Removed", OTHERS)
 
 
 def local(shift: Shift, moment: Any) -> str:

@@ -1,20 +1,16 @@
-"""Teams, reps, memberships and shifts by form: each change goes through the turnstile."""
-
-from datetime import timedelta
+"""Teams, reps and memberships by form: each change goes through the turnstile."""
 
 import pytest
 from django.core.cache import cache
-from django.db import connection, transaction
+from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
-from django.utils import timezone
 
-from routing import members
 from routing.by_hand import assign_now
-from routing.models import Lead, Membership, Rep, Shift, Team
+from routing.models import Lead, Membership, Rep, Team
 from tests.make import make_lead, make_member, make_rep, make_team
-from tests.staff import ask, confirm, hands_on, logged_in, page_of, said
+from tests.staff import ask, confirm, hands_on, logged_in, nothing, page_of, said
 
 pytestmark = pytest.mark.django_db
 
@@ -67,6 +63,7 @@ def test_a_cap_set_by_form_counts_what_the_rep_was_given_today(staff):
     rep = Rep.objects.get()
     assign_now(lead_ids=[make_lead(team=team).pk])
     given = {"name": rep.name, "email": rep.email, "crm_user_id": "", "zone": "Europe/Paris", "day_cap": 1}
+    given |= nothing("hours", "time_off")
 
     hands_on(staff, page_of("routing_rep", rep.pk), given)
     assign_now(lead_ids=[make_lead(team=team).pk])
@@ -108,36 +105,6 @@ def test_a_rep_taken_out_of_turns_gets_nothing_until_let_in_again(staff):
 
     assert said(answer) == ["Changed 1."]
     assert Membership.objects.get().active
-
-
-def test_one_form_makes_a_row_of_shifts_on_the_reps_own_clock(staff):
-    rep = make_rep(zone="Europe/Paris")
-    given = {
-        "rep": rep.pk,
-        "first": "2026-03-23",
-        "last": "2026-04-03",
-        "begins": "09:00",
-        "ends": "17:00",
-        "again": "weekdays",
-    }
-
-    answer = hands_on(staff, reverse("admin:routing_shift_add"), given)
-
-    hours = [shift.during.lower.hour for shift in Shift.objects.order_by("during")]
-    assert hours == [8] * 5 + [7] * 5, "summer time begins on the Sunday between"
-    assert said(answer)[0].startswith("Added 10 shifts")
-
-
-def test_shifts_are_removed_after_asking(staff):
-    rep = make_rep()
-    now = timezone.now()
-    with transaction.atomic():
-        members.set_shifts(rep=rep, ranges=[(now, now + timedelta(hours=1))])
-
-    answer = confirm(staff, "routing_shift", "remove_selected", Shift.objects.get().pk)
-
-    assert said(answer) == ["Removed 1."]
-    assert not Shift.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -89,7 +89,7 @@ def test_a_public_holiday_is_a_day_off_unless_switched_off() -> None:
     assert corpus_christi not in days(rep)
     holiday = Holiday.objects.get(country="DE", region="BY", day=corpus_christi)
     with transaction.atomic():
-        hours.set_observed(holiday=holiday, observed=False)
+        hours.set_observed(holidays=[holiday], observed=False)
     plan(rep)
     assert corpus_christi in days(rep)
 
