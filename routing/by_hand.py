@@ -1,16 +1,19 @@
-"""What a person does to leads by hand: assign them now, close them, put them back in the row.
+"""What a person does to leads by hand: assign them now, give them to somebody, close them, put them back in the row.
 
 Each is a flow: it opens its own transactions and asks for the sweep that follows from it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
-from django.db import DatabaseError, transaction
+import psycopg.errors
+from django.db import DatabaseError, OperationalError, transaction
 
-from crmsync.nudge import ask
-from routing import leads, turns
-from routing.models import Lead
+from crmsync.nudge import ask, nudge
+from routing import leads, reassign, turns
+from routing.errors import RoutingError, TurnstileBusy
+from routing.models import Lead, Membership
 from routing.sweep import assign_asked_for
 
 
@@ -20,6 +23,33 @@ class Given:
 
     taken: int
     failed_teams: tuple[int, ...]
+
+
+@dataclass
+class Tried:
+    """How many were done, and of the others how many for which reason."""
+
+    done: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+
+    def each(self, deed: Callable[[], int]) -> None:
+        """Do one of them; a refusal, or a turnstile that stays busy, stops none of the others."""
+        try:
+            self.done += deed()
+        except RoutingError as refusal:
+            self.refused[str(refusal)] += 1
+        except OperationalError as fault:
+            if not isinstance(fault.__cause__, psycopg.errors.LockNotAvailable):
+                raise
+            self.refused[str(TurnstileBusy())] += 1
+
+
+@dataclass
+class HandedOver(Tried):
+    """Open leads of reps given to the others: `done` were taken, `waiting` wait for one of them, `kept` stayed."""
+
+    waiting: int = 0
+    kept: int = 0
 
 
 def assign_now(*, lead_ids: Sequence[int]) -> Given:
@@ -48,3 +78,50 @@ def put_back_now(*, lead_ids: Sequence[int]) -> int:
     for team_id in Lead.objects.filter(pk__in=lead_ids).order_by().values_list("team_id", flat=True).distinct():
         ask("routing.tasks.sweep_team", team_id)
     return back
+
+
+def give_now(*, lead_ids: Sequence[int], membership: Membership, by: str, reason: str) -> Tried:
+    """Give these leads to a member, each in a transaction of its own; a person's choice passes turns, hours, caps."""
+    tried = Tried()
+
+    def give(lead_id: int) -> int:
+        with transaction.atomic(durable=True):
+            reassign.assign_by_hand(lead_id=lead_id, membership=membership, by=by, reason=reason)
+        return 1
+
+    for lead_id in sorted(lead_ids):
+        tried.each(lambda lead_id=lead_id: give(lead_id))  # type: ignore[misc]
+    nudge("crm")
+    return tried
+
+
+def give_back_now(*, lead_ids: Sequence[int], by: str, reason: str) -> Tried:
+    """Take these leads from their reps, each with its turn, and give them to the next in turn among the others."""
+    tried = Tried()
+
+    def give_back(lead_id: int) -> int:
+        reassign.decline(lead_id=lead_id, by=by, reason=reason)
+        return 1
+
+    for lead_id in sorted(lead_ids):
+        tried.each(lambda lead_id=lead_id: give_back(lead_id))  # type: ignore[misc]
+    return tried
+
+
+def hand_over_now(
+    *, rep_ids: Sequence[int], by: str, reason: str, also_chosen: bool = False, turns_back: bool = False
+) -> HandedOver:
+    """Give all open leads of these reps to the rest of their teams, team by team."""
+    tried = HandedOver()
+
+    def hand_over(membership: Membership) -> int:
+        moved = reassign.give_to_the_others(
+            membership=membership, by=by, reason=reason, also_chosen=also_chosen, turns_back=turns_back
+        )
+        tried.waiting += moved.waiting
+        tried.kept += moved.kept
+        return moved.taken
+
+    for membership in Membership.objects.filter(rep_id__in=rep_ids).order_by("team_id", "pk"):
+        tried.each(lambda membership=membership: hand_over(membership))  # type: ignore[misc]
+    return tried

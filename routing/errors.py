@@ -28,6 +28,10 @@ class TurnFault(RoutingError):
     """The turns of this team failed three times; its leads stay waiting and the sweep takes them singly."""
 
 
+class TurnstileBusy(RoutingError):
+    """Leads are being given out in its team right now; try again in a moment."""
+
+
 class UnknownCalendar(RoutingError):
     """No public holidays are known for this country or region. Choose another, or none and enter time off."""
 

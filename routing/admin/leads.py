@@ -14,6 +14,8 @@ from crmsync.desk.lists import Facts
 from crmsync.desk.tabs import Tab, Tabs
 from crmsync.desk.words import plural, short
 from routing import by_hand, find
+from routing.admin import hand_over
+from routing.admin.leads_in_words import describe
 from routing.explain import explain, lag_in_short, phrase
 from routing.models import Assignment, Lead, Team
 from routing.presence import seats
@@ -57,7 +59,7 @@ class LeadAdmin(Facts):
     list_filter = (LeadTabs, TeamFilter)
     search_fields = ("email",)
     search_help_text = find.HELP
-    actions = ("assign_selected", "close_selected", "put_back")
+    actions = ("assign_selected", "give_to", "give_back", "close_selected", "put_back")
     empty_says = "No leads here. They arrive through the webhook of a source; see Sources."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Lead]:
@@ -103,10 +105,11 @@ class LeadAdmin(Facts):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def page_actions(self, row: Lead) -> dict[str, str]:
+        give, close = {"give_to": "Give to"}, {"close_selected": "Close"}
         fitting = {
-            Lead.Status.WAITING: {"assign_selected": "Assign now", "close_selected": "Close"},
-            Lead.Status.SET_ASIDE: {"put_back": "Put back", "close_selected": "Close"},
-            Lead.Status.ASSIGNED: {"close_selected": "Close"},
+            Lead.Status.WAITING: {"assign_selected": "Assign now", **give, **close},
+            Lead.Status.SET_ASIDE: {"put_back": "Put back", **give, **close},
+            Lead.Status.ASSIGNED: {**give, "give_back": "Give back to the turns", **close},
         }
         return fitting.get(Lead.Status(row.status), {})
 
@@ -135,6 +138,14 @@ class LeadAdmin(Facts):
         return asked.tell(
             self, given.taken, "Assigned", "that nobody can take now", failed if given.failed_teams else ""
         )
+
+    @admin.action(description="Give to somebody", permissions=["work"])
+    def give_to(self, request: HttpRequest, queryset: QuerySet[Lead]) -> HttpResponse | None:
+        return hand_over.give_to(self, Asked(request, queryset))
+
+    @admin.action(description="Give back to the turns (declined)", permissions=["work"])
+    def give_back(self, request: HttpRequest, queryset: QuerySet[Lead]) -> HttpResponse | None:
+        return hand_over.give_back(self, Asked(request, queryset))
 
     @admin.action(description="Close selected", permissions=["work"])
     def close_selected(self, request: HttpRequest, queryset: QuerySet[Lead]) -> HttpResponse | None:
@@ -216,11 +227,6 @@ class AssignmentAdmin(Facts):
             return super().change_view(request, object_id, form_url, extra_context)
 
         return redirect("admin:routing_lead_change", found.lead_id)
-
-
-def describe(lead: Lead) -> str:
-    """A lead in a line of a question."""
-    return f"{lead}, {lead.company or lead.email or lead.phone}: {lead.get_status_display().lower()} in {lead.team}"
 
 
 def _current(lead: Lead) -> Assignment | None:

@@ -14,6 +14,7 @@ from crmsync.desk.confirm import Asked, Question
 from crmsync.desk.tabs import Tab, Tabs
 from crmsync.desk.words import plural, short
 from routing import hours, members
+from routing.admin import hand_over
 from routing.admin.availability import HoursInline, RepForm, TimeOffInline, save_availability
 from routing.admin.turnstile import ChangedBetweenTurns
 from routing.explain import balance
@@ -47,7 +48,7 @@ class RepAdmin(ChangedBetweenTurns):
     )
     form = RepForm
     inlines = (HoursInline, TimeOffInline)
-    actions = ("retire_selected",)
+    actions = ("hand_over", "retire_selected")
     empty_says = "No reps yet. Add one, then let them take turns under Memberships."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Rep]:
@@ -101,7 +102,16 @@ class RepAdmin(ChangedBetweenTurns):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def page_actions(self, row: Rep) -> dict[str, str]:
-        return {} if row.retired_at else {"retire_selected": "Retire"}
+        retire = {} if row.retired_at else {"retire_selected": "Retire"}
+        return {"hand_over": "Give their open leads to the others", **retire}
+
+    def has_work_permission(self, request: HttpRequest) -> bool:
+        """Leads move here, so that whoever may change leads may do it."""
+        return bool(request.user.has_perm("routing.change_lead"))
+
+    @admin.action(description="Give their open leads to the others", permissions=["work"])
+    def hand_over(self, request: HttpRequest, queryset: QuerySet[Rep]) -> HttpResponse | None:
+        return hand_over.hand_over(self, Asked(request, queryset))
 
     @admin.action(description="Retire selected", permissions=["change"])
     def retire_selected(self, request: HttpRequest, queryset: QuerySet[Rep]) -> HttpResponse | None:
