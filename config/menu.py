@@ -42,6 +42,7 @@ MENU = (
             Entry("routing.team"),
             Entry("routing.rep"),
             Entry("routing.membership"),
+            Entry("routing.credit"),
             Entry("routing.shift"),
             Entry("routing.holiday"),
         ),

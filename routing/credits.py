@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from decimal import Decimal
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from routing.errors import NoCredit
 from routing.models import Assignment, Credit, Membership, Turnstile
@@ -25,10 +25,20 @@ def give_credit(*, membership: Membership, leads: Decimal, reason: str, by: str)
 
     Raises NoCredit without a reason, a giver, or an amount other than nought that is at most MOST.
     """
+    hold_turnstiles(team_ids=[membership.team_id])
+    return _credit(membership, leads, reason, by)
+
+
+def give_credits(*, memberships: QuerySet[Membership], leads: Decimal, reason: str, by: str) -> int:
+    """The same credit for each of these members. Return how many. Call inside a transaction. Raises NoCredit."""
+    hold_turnstiles(team_ids=memberships.values_list("team_id", flat=True))
+    return len([_credit(membership, leads, reason, by) for membership in memberships.order_by("team_id", "pk")])
+
+
+def _credit(membership: Membership, leads: Decimal, reason: str, by: str) -> Credit:
     amount = int(leads * SCALE)
     if not amount or abs(leads) > MOST or not reason.strip() or not by.strip():
         raise NoCredit
-    hold_turnstiles(team_ids=[membership.team_id])
     Membership.objects.filter(pk=membership.pk).update(lag=F("lag") + amount)
     return Credit.objects.create(
         membership=membership,

@@ -16,8 +16,9 @@ from crmsync.desk.words import plural, short
 from routing import by_hand, find
 from routing.admin import hand_over
 from routing.admin.leads_in_words import describe
+from routing.admin.team_filter import TeamFilter
 from routing.explain import explain, lag_in_short, phrase
-from routing.models import Assignment, Lead, Team
+from routing.models import Assignment, Lead
 from routing.presence import seats
 
 
@@ -31,20 +32,6 @@ class LeadTabs(Tabs):
         Tab("assigned", "Assigned", lambda rows: rows.filter(status="assigned"), counted=True),
         Tab("closed", "Closed", lambda rows: rows.filter(status="closed"), counted=True),
     )
-
-
-class TeamFilter(admin.SimpleListFilter):
-    """The teams by name, from their own small table: never a DISTINCT over the long one."""
-
-    title = "team"
-    parameter_name = "team"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(str(pk), name) for pk, name in Team.objects.order_by("name").values_list("pk", "name")[:100]]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        value = self.value() or ""
-        return queryset.filter(team_id=int(value)) if value.isdigit() else queryset
 
 
 def state(name: str, label: str) -> SafeString:

@@ -12,7 +12,9 @@ from crmsync.desk.confirm import Asked, Question
 from crmsync.desk.tabs import Tab, Tabs
 from crmsync.desk.words import plural, short
 from routing import members
-from routing.admin.leads import TeamFilter, state
+from routing.admin.credits import ask_for_credit
+from routing.admin.leads import state
+from routing.admin.team_filter import TeamFilter
 from routing.admin.turnstile import ChangedBetweenTurns
 from routing.explain import balance
 from routing.models import Membership, Team
@@ -106,7 +108,7 @@ class MembershipAdmin(ChangedBetweenTurns):
     search_fields = ("rep__name", "rep__email")
     search_help_text = "Name or e-mail address of the rep."
     fields = ("team", "rep", "weight")
-    actions = ("let_take_part", "take_out")
+    actions = ("credit", "let_take_part", "take_out")
     empty_says = "Nobody here. Add a membership to let a rep take turns in a team."
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
@@ -145,7 +147,17 @@ class MembershipAdmin(ChangedBetweenTurns):
             members.set_weight(membership=obj, weight=obj.weight)
 
     def page_actions(self, row: Membership) -> dict[str, str]:
-        return {"take_out": "Take out of turns"} if row.active else {"let_take_part": "Let take part again"}
+        part = {"take_out": "Take out of turns"} if row.active else {"let_take_part": "Let take part again"}
+        return {"credit": "Credit", **part}
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        if member := context.get("original"):
+            context["credits"] = member.credits.order_by("-pk")[:20]
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    @admin.action(description="Credit", permissions=["change"])
+    def credit(self, request: HttpRequest, queryset: QuerySet[Membership]) -> HttpResponse | None:
+        return ask_for_credit(self, Asked(request, queryset))
 
     @admin.action(description="Let take part again", permissions=["change"])
     def let_take_part(self, request: HttpRequest, queryset: QuerySet[Membership]) -> HttpResponse | None:
