@@ -28,7 +28,7 @@ class InboundSourceAdmin(Kept):
     list_display = ("name", "address", "team", "receives", "secrets")
     list_select_related = ("team",)
     ordering = ("name",)
-    fields = ("name", "slug", "team", "active")
+    fields = ("name", "slug", "team", "sticky_owner", "account_owner", "active")
     prepopulated_fields = {"slug": ("name",)}
     actions = ("rotate_secret", "drop_previous_secret")
     empty_says = "No sources yet. Add one to get a webhook address and a secret for a form or another system."
