@@ -8,6 +8,7 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path
 
+from config.fairness_page import fairness_page
 from config.home import numbers
 from config.menu import grouped
 
@@ -21,7 +22,8 @@ class RotaAdminSite(AdminSite):
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         live = path("numbers/", self.admin_view(self.numbers), name="numbers")
-        return [live, *super().get_urls()]
+        fairness = path("fairness/", self.admin_view(self.fairness), name="fairness")
+        return [live, fairness, *super().get_urls()]
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         return grouped(super().get_app_list(request))
@@ -36,3 +38,7 @@ class RotaAdminSite(AdminSite):
     def numbers(self, request: HttpRequest) -> HttpResponse:
         """The home page's numbers alone, for the page that is open already."""
         return TemplateResponse(request, "admin/numbers.html", {"numbers": numbers()})
+
+    def fairness(self, request: HttpRequest) -> HttpResponse:
+        """The fairness of a team over some days."""
+        return fairness_page(self, request)

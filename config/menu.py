@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import QuerySet
+from django.urls import reverse
 
 from crmsync.desk.tabs import MOST, count_of
 from crmsync.desk.words import capped
@@ -14,12 +15,16 @@ from routing.models import Lead
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the sidebar: an admin page, its label, and the rows whose count it shows."""
+    """One line of the sidebar: an admin page, its label, and the rows whose count it shows.
+
+    `page` names a page that is no list, for those who may see the rows of the model.
+    """
 
     model: str
     label: str = ""
     badge: Callable[[], QuerySet[Any]] | None = None
     alarming: bool = False
+    page: str = ""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ MENU = (
             Entry("routing.team"),
             Entry("routing.rep"),
             Entry("routing.membership"),
+            Entry("routing.membership", "Fairness", page="admin:fairness"),
             Entry("routing.credit"),
             Entry("routing.shift"),
             Entry("routing.holiday"),
@@ -49,7 +55,7 @@ MENU = (
     ),
     Group(
         "Rules",
-        (Entry("routing.rulebook"),),
+        (Entry("routing.rulebook"), Entry("routing.account")),
     ),
     Group(
         "Sources",
@@ -80,14 +86,18 @@ def grouped(apps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     seen = {f"{app['app_label']}.{m['object_name'].lower()}": m for app in apps for m in app["models"]}
     groups = []
     for group in MENU:
-        lines = [_line(entry, seen.pop(entry.model)) for entry in group.entries if entry.model in seen]
+        lines = [_line(entry, seen[entry.model]) for entry in group.entries if entry.model in seen]
         if lines:
             groups.append(_group(group.name, lines))
-    return [*groups, _group(REST, list(seen.values()))] if seen else groups
+    named = {entry.model for group in MENU for entry in group.entries}
+    rest = [model for name, model in seen.items() if name not in named]
+    return [*groups, _group(REST, rest)] if rest else groups
 
 
 def _line(entry: Entry, model: dict[str, Any]) -> dict[str, Any]:
     line = {**model, "name": entry.label or model["name"]}
+    if entry.page:
+        line["admin_url"] = reverse(entry.page)
     if entry.badge:
         count = count_of(f"menu {entry.model}", entry.badge())
         if count:
