@@ -83,7 +83,10 @@ class RuleBookAdmin(OfADraft, ChangedBetweenTurns):
     list_display = ("version_", "state_", "rules_", "note", "published", "published_by")
     actions = ("publish_draft", "discard_draft")
     inlines = (RuleInline,)
-    fields = ("note", "free_mail", "company_mail", "regions")
+    fieldsets = (
+        (None, {"fields": ("note",)}),
+        ("Mailboxes and regions", {"fields": ("free_mail", "company_mail", "regions"), "classes": ("collapse",)}),
+    )
     empty_says = "No rules yet: every lead goes to the team of its source. Add a draft, write rules, publish it."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[RuleBook]:
@@ -119,8 +122,8 @@ class RuleBookAdmin(OfADraft, ChangedBetweenTurns):
     def try_a_lead(self, request: HttpRequest, pk: int) -> HttpResponse:
         return try_page(self, request, pk)
 
-    def get_fields(self, request: HttpRequest, obj: RuleBook | None = None) -> tuple[str, ...]:
-        return self.fields if obj else ("note",)
+    def get_fieldsets(self, request: HttpRequest, obj: RuleBook | None = None) -> Any:
+        return self.fieldsets if obj else self.fieldsets[:1]
 
     def get_inlines(self, request: HttpRequest, obj: RuleBook | None = None) -> Any:
         return self.inlines if obj else ()
