@@ -27,6 +27,10 @@ class SameListAndContent(OutreachError):
     """The same list was already launched with the same content. Give a reason to do it again."""
 
 
+class ChangedMeanwhile(OutreachError):
+    """The list or the content is not what was looked at any more. Look at it again."""
+
+
 class WrongState(OutreachError):
     """That is not possible in its present state."""
 

@@ -7,14 +7,14 @@ another campaign is refused, unless a person says why.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from django.db import transaction
 from django.db.models import QuerySet
 
 from crmsync.nudge import ask
-from outreach.errors import BadAddress, BadTemplate, LaunchRefused, WrongState
+from outreach.errors import BadAddress, BadTemplate, ChangedMeanwhile, LaunchRefused, WrongState
 from outreach.flows.preparing import holes, lead_values, reps_of
 from outreach.mail.addresses import wire_address
 from outreach.mail.links import unsubscribe_url
@@ -37,41 +37,76 @@ class Launched:
     again: bool = False
 
 
+@dataclass(frozen=True)
+class Plan:
+    """What a launch would do: who is enrolled, who is not and why, and the fingerprints of list and content."""
+
+    people: list[Person]
+    skipped: dict[str, int]
+    step_digests: dict[int, str]
+    audience_digest: str
+    content_digest: str
+
+    @property
+    def launched_before(self) -> Campaign | None:
+        """The campaign in which this list got this content, if there is one: a second needs a reason."""
+        same = {"audience_digest": self.audience_digest, "content_digest": self.content_digest}
+        return Campaign.objects.filter(**same, override_reason="").exclude(status=Campaign.Status.DRAFT).first()
+
+
+def plan(*, campaign: Campaign, leads: "QuerySet[Lead] | Sequence[int]") -> Plan:
+    """Look at everything and write nothing. Raises LaunchRefused, and WrongState for a campaign without steps."""
+    steps = list(campaign.steps.order_by("order"))
+    if not steps:
+        raise WrongState("The campaign has no steps.")
+    people, skipped = audience(leads=leads, campaign=campaign, texts=compile_steps(steps))
+    if not people:
+        raise LaunchRefused({"leads that can be mailed": 0, **skipped})
+    digests = digests_of(steps)
+    return Plan(
+        people, skipped, digests, digest_of(*sorted(one.key for one in people)), digest_of(*list(digests.values()))
+    )
+
+
 def launch(
-    *, campaign_id: int, leads: "QuerySet[Lead] | Sequence[int]", by: str, override_reason: str = ""
+    *,
+    campaign_id: int,
+    leads: "QuerySet[Lead] | Sequence[int]",
+    by: str,
+    override_reason: str = "",
+    as_shown: str = "",
 ) -> Launched:
     """Launch a draft for these leads: a filtered queryset or a list of ids, frozen now. Opens a transaction.
 
     Leads without an address, with one that nothing can be sent to, with one that was suppressed or that an earlier lead
     of the list has too, or whose value would break a subject line, are left out and counted. Raises LaunchRefused with
     every problem of the content: templates that do not parse, names that do not exist, values that some leads lack;
-    SameListAndContent; WrongState for a campaign without steps.
+    SameListAndContent; WrongState for a campaign without steps; ChangedMeanwhile where list or content is not, or is no
+    longer, what was looked at (`as_shown`: the fingerprint of both that a person has confirmed).
     """
     campaign = Campaign.objects.get(pk=campaign_id)
     if campaign.status != Campaign.Status.DRAFT:
         return Launched(0, again=True)
-    steps = list(campaign.steps.order_by("order"))
-    if not steps:
-        raise WrongState("The campaign has no steps.")
-    texts = compile_steps(steps)
-    people, skipped = audience(leads=leads, campaign=campaign, texts=texts)
-    if not people:
-        raise LaunchRefused({"leads that can be mailed": 0, **skipped})
-    digests = {step.pk: digest_of(step.subject, step.body) for step in steps}
+    planned = plan(campaign=campaign, leads=leads)
+    if as_shown and as_shown != digest_of(planned.audience_digest, planned.content_digest):
+        raise ChangedMeanwhile
     with transaction.atomic(durable=True):
         enrolled = campaigns.launch(
             campaign_id=campaign_id,
-            people=people,
+            people=planned.people,
             by=by,
-            audience_digest=digest_of(*sorted(person.key for person in people)),
-            content_digest=digest_of(*(digests[step.pk] for step in steps)),
-            step_digests=digests,
+            audience_digest=planned.audience_digest,
+            content_digest=planned.content_digest,
+            step_digests=planned.step_digests,
             override_reason=override_reason,
         )
+        # The move holds the campaign, as does whoever edits a draft: what the steps say now is what will be sent.
+        if enrolled is not None and digests_of(campaign.steps.order_by("order")) != planned.step_digests:
+            raise ChangedMeanwhile
     if enrolled is None:
         return Launched(0, again=True)
     ask("outreach.tasks.send_due", queue="outreach")
-    return Launched(enrolled, skipped)
+    return Launched(enrolled, planned.skipped)
 
 
 def enrol_more(*, campaign_id: int, leads: "QuerySet[Lead] | Sequence[int]") -> Launched:
@@ -162,6 +197,11 @@ def in_parts(leads: "QuerySet[Lead] | Sequence[int]") -> Iterator[list[Lead]]:
     ids = sorted(leads.values_list("pk", flat=True) if isinstance(leads, QuerySet) else set(leads))
     for start in range(0, len(ids), PART):
         yield list(Lead.objects.filter(pk__in=ids[start : start + PART]).order_by("pk"))
+
+
+def digests_of(steps: Iterable[Step]) -> dict[int, str]:
+    """The fingerprint of what each step says, in the order of the steps."""
+    return {step.pk: digest_of(step.subject, step.body) for step in steps}
 
 
 def digest_of(*texts: str) -> str:

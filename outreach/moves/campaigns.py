@@ -8,7 +8,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
-from outreach.errors import SameListAndContent
+from outreach.errors import SameListAndContent, WrongState
 from outreach.models import Campaign, Claim, Enrolment, Message, Step
 
 
@@ -78,6 +78,27 @@ def enrol(*, campaign_id: int, people: Sequence[Person]) -> int:
     return int(enrolled)
 
 
+def hold_draft(*, campaign_id: int) -> None:
+    """Keep a draft a draft until the end of this transaction, in which it is edited. Call inside a transaction.
+
+    The lock proves that no launch freezes it meanwhile; a launch waits for it. Raises WrongState once it is launched.
+    """
+    if Campaign.objects.select_for_update(no_key=True).get(pk=campaign_id).status != Campaign.Status.DRAFT:
+        raise WrongState("It was launched meanwhile: what it says and whom it goes to is frozen.")
+
+
+def take_out_some(*, campaign_id: int, by: str, most: int = 1_000) -> int:
+    """End up to `most` sequences of a launched campaign and cancel what is not begun of them; return how many.
+
+    Call inside a transaction. Whoever is at work on a sequence at this moment keeps it: the next call finds it, and the
+    gate turns away whatever else comes of a sequence that was ended.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(TAKE_OUT, {"campaign": campaign_id, "by": by, "most": most})
+        (ended,) = cursor.fetchone()
+    return int(ended)
+
+
 def pause(*, campaign_id: int) -> bool:
     """Stop a campaign: what is claimed is turned away at the gate. False where it was not running or scheduled."""
     found = Campaign.objects.filter(pk=campaign_id, status__in=Campaign.PAUSABLE)
@@ -134,4 +155,24 @@ ENROL = """
           FROM enrolled, first, outreach_campaign campaign WHERE campaign.id = %(campaign)s
          ORDER BY enrolled.id)
     SELECT count(*) FROM enrolled
+"""
+
+TAKE_OUT = """
+    WITH people AS MATERIALIZED (
+        SELECT id FROM outreach_enrolment WHERE campaign_id = %(campaign)s AND ended_at IS NULL
+         ORDER BY id LIMIT %(most)s FOR NO KEY UPDATE SKIP LOCKED),
+    open AS MATERIALIZED (
+        SELECT message.id, status, claim_id FROM outreach_message message JOIN people ON people.id = enrolment_id
+         WHERE status IN ('due', 'claimed') ORDER BY message.id FOR NO KEY UPDATE OF message SKIP LOCKED),
+    stopped AS (
+        UPDATE outreach_message SET status = 'cancelled', claim_id = NULL, reason = 'the campaign was ended' FROM open
+         WHERE outreach_message.id = open.id),
+    told AS (
+        INSERT INTO outreach_outreachevent (kind, layer, worker, message_id, claim_id, before, after, reason)
+        SELECT 'stopped', 'person', %(by)s, id, claim_id, status, 'cancelled', 'the campaign was ended' FROM open),
+    ended AS (
+        UPDATE outreach_enrolment SET ended_at = clock_timestamp(), end_reason = 'cancelled' FROM people
+         WHERE outreach_enrolment.id = people.id
+        RETURNING outreach_enrolment.id)
+    SELECT count(*) FROM ended
 """

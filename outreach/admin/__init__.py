@@ -1,0 +1,5 @@
+"""Outreach's part of the admin: campaigns, their mails, what is in doubt, who wants no mail, and the switch."""
+
+from outreach.admin import campaigns
+
+__all__ = ["campaigns"]

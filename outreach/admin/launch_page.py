@@ -1,0 +1,126 @@
+"""Launching: choose the leads, see how many will get mail and why others will not, then confirm exactly that."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.admin import ModelAdmin
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.template.response import TemplateResponse
+
+from crmsync.desk.words import plural
+from outreach.errors import ChangedMeanwhile, LaunchRefused, OutreachError, SameListAndContent
+from outreach.flows.audiences import PASTED_MOST, Chosen, filtered, pasted
+from outreach.flows.launching import Plan, digest_of, launch, plan
+from outreach.models import Campaign
+from routing.models import InboundSource, Lead, Team
+
+DATE = {"type": "date"}
+UNKNOWN_SHOWN = 20
+
+
+class AudienceForm(forms.Form):
+    """A filter, or a pasted list instead. Everything is carried on to the page that asks."""
+
+    team = forms.ModelChoiceField(Team.objects.order_by("name"), required=False, empty_label="any")
+    status = forms.ChoiceField(choices=[("", "any"), *Lead.Status.choices], required=False)
+    source = forms.ModelChoiceField(InboundSource.objects.order_by("name"), required=False, empty_label="any")
+    since = forms.DateField(required=False, label="Received from", widget=forms.DateInput(attrs=DATE))
+    until = forms.DateField(required=False, label="Received until", widget=forms.DateInput(attrs=DATE))
+    everybody = forms.BooleanField(required=False, label="All leads there are")
+    listed = forms.CharField(
+        required=False,
+        label="Or these leads",
+        max_length=400_000,
+        widget=forms.Textarea(attrs={"rows": 6, "class": "vLargeTextField"}),
+        help_text=f"Numbers or e-mail addresses, {PASTED_MOST:,} at most. Then nothing of the above counts.",
+    )
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or self.cleaned_data
+        words = given.get("listed", "").replace(",", " ").replace(";", " ").split()
+        if len(words) > PASTED_MOST:
+            self.add_error("listed", f"These are {len(words):,}. Choose so many by a filter.")
+        if not self.errors and not any(given.values()):
+            raise forms.ValidationError("Choose whom it is for. An empty filter is not taken for everybody.")
+        return given
+
+    def chosen(self) -> Chosen:
+        given = dict(self.cleaned_data)
+        text = given.pop("listed").strip()
+        given.pop("everybody")
+        return pasted(text) if text else filtered(**given)
+
+
+def launch_page(model_admin: Any, request: HttpRequest, campaign_id: int) -> HttpResponse:
+    """First the form, then the page that asks, then the launch of exactly what that page showed."""
+    campaign = get_object_or_404(Campaign, pk=campaign_id)
+    if not model_admin.has_work_permission(request):
+        raise PermissionDenied
+    if campaign.status != Campaign.Status.DRAFT:
+        model_admin.message_user(request, "It was launched before. Nothing was done.", messages.WARNING)
+        return redirect("admin:outreach_campaign_change", campaign_id)
+    form = AudienceForm(request.POST or None)
+    if request.method != "POST" or not form.is_valid() or "back" in request.POST:
+        return page(model_admin, request, campaign, form)
+    chosen = form.chosen()
+    try:
+        planned = plan(campaign=campaign, leads=chosen.ids)
+    except OutreachError as refusal:
+        return page(model_admin, request, campaign, form, chosen=chosen, refusal=refusal)
+    if request.POST.get("confirmed") != "yes":
+        return page(model_admin, request, campaign, form, chosen=chosen, planned=planned)
+    reason = request.POST.get("reason", "").strip()[:500]
+    try:
+        done = launch(
+            campaign_id=campaign_id,
+            leads=chosen.ids,
+            by=request.user.get_username(),
+            override_reason=reason,
+            as_shown=request.POST.get("as_shown", "unknown"),
+        )
+    except (ChangedMeanwhile, SameListAndContent) as refusal:
+        model_admin.message_user(request, str(refusal), messages.ERROR)
+        return page(model_admin, request, campaign, form, chosen=chosen, planned=planned)
+    skipped = ", ".join(f"{many:,} {why}" for why, many in done.skipped.items())
+    text = f"Launched: enrolled {plural(done.enrolled, 'lead')}." + (f" Skipped {skipped}." if skipped else "")
+    if done.again:
+        text = "It was launched before. Nothing was done."
+    model_admin.message_user(request, text, messages.WARNING if done.again else messages.SUCCESS)
+    note = f"{text} The same list and content once more: {reason}" if reason else text
+    LogEntry.objects.log_actions(str(request.user.pk), Campaign.objects.filter(pk=campaign_id), CHANGE, note)
+    return redirect("admin:outreach_campaign_change", campaign_id)
+
+
+def page(
+    model_admin: ModelAdmin,
+    request: HttpRequest,
+    campaign: Campaign,
+    form: AudienceForm,
+    *,
+    chosen: Chosen | None = None,
+    planned: Plan | None = None,
+    refusal: OutreachError | None = None,
+) -> HttpResponse:
+    """The form; with a plan, the page that asks; with a refusal, the form and every problem."""
+    unknown = chosen.unknown if chosen else ()
+    context = {
+        **model_admin.admin_site.each_context(request),
+        "title": f"Launch {campaign}",
+        "opts": model_admin.opts,
+        "original": campaign,
+        "form": form,
+        "chosen": chosen,
+        "unknown": unknown[:UNKNOWN_SHOWN],
+        "more_unknown": max(0, len(unknown) - UNKNOWN_SHOWN),
+        "planned": planned,
+        "as_shown": digest_of(planned.audience_digest, planned.content_digest) if planned else "",
+        "before": planned.launched_before if planned else None,
+        "carried": [(key, value) for key, value in form.data.items() if key in form.fields] if planned else [],
+        "refusal": refusal,
+        "problems": refusal.problems.items() if isinstance(refusal, LaunchRefused) else [],
+    }
+    return TemplateResponse(request, "admin/outreach/launch.html", context)
