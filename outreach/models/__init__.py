@@ -4,7 +4,7 @@ from outreach.models.attempt import SendAttempt
 from outreach.models.campaign import Campaign, CampaignDay, Step
 from outreach.models.claim import Claim, JobLock
 from outreach.models.event import OutreachEvent
-from outreach.models.message import Enrolment, Message
+from outreach.models.message import Enrolment, InDoubt, Message
 from outreach.models.recipient import Recipient, Suppression
 from outreach.models.state import SendingState
 
@@ -13,6 +13,7 @@ __all__ = [
     "CampaignDay",
     "Claim",
     "Enrolment",
+    "InDoubt",
     "JobLock",
     "Message",
     "OutreachEvent",

@@ -150,3 +150,19 @@ class Message(models.Model):
 
     def __str__(self) -> str:
         return f"message {self.pk}, {self.status}"
+
+
+class InDoubtManager(models.Manager["InDoubt"]):
+    def get_queryset(self) -> models.QuerySet["InDoubt"]:
+        return super().get_queryset().filter(status=Message.Status.IN_DOUBT)
+
+
+class InDoubt(Message):
+    """Mails of which nobody knows whether they went: messages under a name, a list and permissions of their own."""
+
+    objects = InDoubtManager()  # type: ignore[assignment,misc]
+
+    class Meta:
+        proxy = True
+        verbose_name = "mail in doubt"
+        verbose_name_plural = "mails in doubt"

@@ -1,5 +1,7 @@
 """A person decides what became of a mail that nobody knows about. Usually it went: say so unless you know better."""
 
+from datetime import datetime, timedelta
+
 from django.db import connection, transaction
 
 from outreach.errors import ReasonMissing, TooEarly, WrongState
@@ -11,6 +13,11 @@ from outreach.moves.settling import settle_locked
 
 MARGIN_S = 60
 """On top of the longest hand-over: a relay's answer that was on its way when our side gave up."""
+
+
+def unlocks_at(begun_at: datetime) -> datetime:
+    """From when on "it did not go" may be said of a try begun then: no hand-over of it can still be going on."""
+    return begun_at + timedelta(seconds=longest_handover_s() + MARGIN_S)
 
 
 def it_went(*, attempt_id: int, by: str, reason: str = "") -> None:
