@@ -4,6 +4,10 @@ A restored backup, or a replica promoted before it had everything, has forgotten
 its cluster and timeline; while they differ from what was written down, nothing is sent until a person confirms.
 """
 
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
 from django.db import connection, transaction
 
 from outreach.models import SendingState
@@ -30,6 +34,28 @@ def why_off(*, worker: str) -> str:
         cursor.execute(OFF)
         (off_because,) = cursor.fetchone()
     return str(off_because)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Why sending is off (empty: it is on), until when, whether the database was restored, whether there is a relay."""
+
+    off: str
+    until: datetime | None
+    restored: bool
+    relay: bool
+
+
+def seen() -> Seen:
+    """Whether mail may be sent, for people to look at: unlike `why_off` it writes nothing down."""
+    with connection.cursor() as cursor:
+        cursor.execute(EPOCH)
+        (epoch,) = cursor.fetchone()
+        cursor.execute(SEEN)
+        off, until, known = cursor.fetchone() or ("", None, "")
+    restored = known not in ("", epoch)
+    off = off or ("the database was restored or failed over" if restored else "")
+    return Seen(off, until, restored, bool(settings.EMAIL_HOST))
 
 
 def switch_off(*, because: str, worker: str, for_s: float | None = None) -> None:
@@ -59,6 +85,11 @@ EPOCH = """
 """
 OFF = """
     SELECT CASE WHEN off_until <= clock_timestamp() THEN '' ELSE off_because END FROM outreach_sendingstate WHERE id = 1
+"""
+SEEN = """
+    SELECT CASE WHEN off_until <= clock_timestamp() THEN '' ELSE off_because END,
+           CASE WHEN off_until > clock_timestamp() THEN off_until END, epoch
+      FROM outreach_sendingstate WHERE id = 1
 """
 SWITCH_OFF = """
     INSERT INTO outreach_sendingstate AS state (id, off_because, off_until)

@@ -27,6 +27,14 @@ def suppress(
     return new
 
 
+def suppress_address(*, key: str, reason: Suppression.Reason, detail: str, worker: str) -> int:
+    """Suppress an address by its key, known or not; return the suppression that holds. Call inside a transaction."""
+    Recipient.objects.bulk_create([Recipient(key=key)], ignore_conflicts=True)
+    recipient_id = Recipient.objects.values_list("pk", flat=True).get(key=key)
+    suppress(recipient_id=recipient_id, reason=reason, detail=detail, worker=worker)
+    return Suppression.objects.values_list("pk", flat=True).get(recipient_id=recipient_id, lifted_at=None)
+
+
 def lift(*, recipient_id: int, because: str) -> bool:
     """Write to this address again, as a person asked; False where it is not suppressed. Call inside a transaction."""
     current = Suppression.objects.filter(recipient_id=recipient_id, lifted_at=None)
