@@ -15,6 +15,8 @@ from django.utils import timezone
 from crmsync.desk.lists import count_up_to
 from crmsync.desk.words import age, capped, span
 from crmsync.models import DeadLetter, LockFailure, OrgState, OutboxMessage
+from outreach.models import Campaign, Message
+from outreach.moves.sending import seen
 from routing.explain import lag_in_short
 from routing.models import Assignment, Lead, Team
 from routing.models.team import SCALE
@@ -66,6 +68,17 @@ class Overdue:
 
 
 @dataclass(frozen=True)
+class Mailing:
+    """Campaign mail: how much is due and for how long, how much is in doubt, and why sending is off, if it is."""
+
+    due: str
+    oldest_due: str
+    in_doubt: str
+    off: str
+    off_until: datetime | None
+
+
+@dataclass(frozen=True)
 class Numbers:
     at: datetime
     waiting: str
@@ -79,6 +92,7 @@ class Numbers:
     paused: OrgState | None
     teams: list[TeamTable]
     more_teams: int
+    mail: Mailing | None
 
     @property
     def late(self) -> bool:
@@ -104,7 +118,18 @@ def numbers() -> Numbers:
         paused=OrgState.objects.filter(paused_until__isnull=False).first(),
         teams=tables,
         more_teams=more,
+        mail=mailing(now) if Campaign.objects.exists() else None,
     )
+
+
+def mailing(now: datetime) -> Mailing:
+    """What campaign mail stands at. Mails of a paused campaign wait, and are not due."""
+    due = Message.objects.due().filter(campaign__in=list(Campaign.objects.running().values_list("pk", flat=True)))
+    oldest = due.order_by("due_at").values_list("due_at", flat=True).first()
+    sending = seen()
+    off = sending.off or ("" if sending.relay else "no relay is configured")
+    doubt = counted(Message.objects.in_doubt())
+    return Mailing(counted(due), age(oldest, now) if oldest else "", doubt, off, sending.until)
 
 
 def counted(rows: QuerySet) -> str:

@@ -10,6 +10,7 @@ from django.urls import reverse
 from crmsync.desk.tabs import MOST, count_of
 from crmsync.desk.words import capped
 from crmsync.models import DeadLetter, LockFailure
+from outreach.models import InDoubt
 from routing.models import Lead
 
 
@@ -63,6 +64,17 @@ MENU = (
             Entry("routing.inboundsource"),
             Entry("routing.inboundevent"),
             Entry("routing.delivery"),
+        ),
+    ),
+    Group(
+        "Outreach",
+        (
+            Entry("outreach.campaign"),
+            Entry("outreach.message", "Mails"),
+            Entry("outreach.indoubt", "In doubt", badge=lambda: InDoubt.objects.all(), alarming=True),
+            Entry("outreach.suppression"),
+            Entry("outreach.claim"),
+            Entry("outreach.sendingstate", "Sending"),
         ),
     ),
     Group(

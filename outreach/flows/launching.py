@@ -196,7 +196,8 @@ def in_parts(leads: "QuerySet[Lead] | Sequence[int]") -> Iterator[list[Lead]]:
     """The leads in the order of their ids, some at a time. The list is fixed by the first read."""
     ids = sorted(leads.values_list("pk", flat=True) if isinstance(leads, QuerySet) else set(leads))
     for start in range(0, len(ids), PART):
-        yield list(Lead.objects.filter(pk__in=ids[start : start + PART]).order_by("pk"))
+        part = ids[start : start + PART]
+        yield list(Lead.objects.filter(pk__in=part).order_by("pk"))
 
 
 def digests_of(steps: Iterable[Step]) -> dict[int, str]:

@@ -41,7 +41,7 @@ def launch(
         return None
     later = Campaign.objects.filter(pk=campaign_id, starts_at__gt=Now()).exists()
     try:
-        with transaction.atomic():
+        with transaction.atomic(durable=False):  # a savepoint: the clash is answered, not the end of it
             Campaign.objects.filter(pk=campaign_id, status=Campaign.Status.DRAFT).update(
                 status=Campaign.Status.SCHEDULED if later else Campaign.Status.RUNNING,
                 launched_at=Now(),

@@ -25,6 +25,7 @@ LISTS = (
     *(f"routing_{name}" for name in ("credit", "rulebook", "account")),
     *(f"routing_{name}" for name in ("inboundsource", "inboundevent", "delivery")),
     *(f"crmsync_{name}" for name in ("lockfailure", "deadletter", "outboxmessage", "lane", "claim", "attempt")),
+    *(f"outreach_{name}" for name in ("campaign", "message", "indoubt", "suppression", "claim", "sendingstate")),
     *("crmsync_orgstate", "auth_user", "auth_group", "django_q_schedule", "django_q_failure"),
 )
 

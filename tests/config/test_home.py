@@ -13,11 +13,13 @@ from django.utils import timezone
 from config.home import Row, numbers
 from crmsync import outbox
 from crmsync.models import FailureKind, OrgState, OutboxMessage
+from outreach.models import Campaign, Enrolment, Message, Recipient, SendingState
 from routing import members, turns
 from routing.by_hand import assign_now
 from routing.models import Lead, Membership, Team
 from routing.models.team import SCALE
 from tests.make import make_lead, make_member, make_rep, make_team
+from tests.outreach.make import make_campaign, make_step
 from tests.staff import logged_in
 
 pytestmark = pytest.mark.django_db
@@ -200,3 +202,30 @@ def test_a_lead_given_to_nobody_changes_no_share():
 
     assert Lead.objects.waiting().count() == 1
     assert [Decimal(str(row.due)) for row in rows_of(team)] == [0, 0]
+
+
+def test_campaign_mail_is_on_the_page_once_there_is_a_campaign(settings):
+    settings.EMAIL_HOST = "relay.example"
+    assert numbers().mail is None
+    campaign = make_campaign()
+    quiet = numbers().mail
+    assert quiet is not None
+    assert (quiet.due, quiet.oldest_due, quiet.in_doubt, quiet.off) == ("0", "", "0", "")
+
+    lead = make_lead(team=make_team(), first_name="Ann")
+    enrolled = Enrolment.objects.create(
+        campaign=campaign, lead=lead, recipient=Recipient.objects.create(key=lead.email), address=lead.email
+    )
+    past = timezone.now() - timedelta(minutes=4, seconds=5)
+    given = {"campaign": campaign, "enrolment": enrolled, "recipient": enrolled.recipient, "due_at": past}
+    Message.objects.create(step=campaign.steps.get(), **given)
+    Message.objects.create(step=make_step(campaign, order=2), status="in_doubt", **given)
+    SendingState.objects.update_or_create(pk=1, defaults={"off_because": "Wrong price (Robin)"})
+    assert numbers().mail.due == "0", "it is a draft"
+    Campaign.objects.update(status="running", launched_at=past, audience_digest="a", content_digest="c")
+
+    mail = numbers().mail
+    assert (mail.due, mail.oldest_due, mail.in_doubt, mail.off) == ("1", "4 min", "1", "Wrong price (Robin)")
+    page = logged_in().get(reverse("admin:index")).content.decode()
+    assert "Wrong price (Robin)" in page
+    assert page.index("<h2>Sources</h2>") < page.index("<h2>Outreach</h2>") < page.index("<h2>CRM</h2>")
