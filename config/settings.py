@@ -39,6 +39,15 @@ if CRM_IS_SANDBOX:  # the local org that `./rota up` starts; it listens on this 
     CRM_CLIENT_ID, CRM_CLIENT_SECRET = CRM_CLIENT_ID or "rota", CRM_CLIENT_SECRET or "sandbox"
 CRM_API_VERSION = env.text("CRM_API_VERSION", "59.0")
 CRM_EXTERNAL_ID_FIELD = env.text("CRM_EXTERNAL_ID_FIELD", "Rota_Id__c")
+CRM_MAIL_FIELDS = {  # Rota's names to those of the org's own fields, which an org has or has not
+    name: field
+    for name, field in {
+        "last_campaign": env.text("CRM_LAST_CAMPAIGN_FIELD", ""),
+        "last_campaign_step": env.text("CRM_LAST_CAMPAIGN_STEP_FIELD", ""),
+        "last_mailed_at": env.text("CRM_LAST_MAILED_AT_FIELD", ""),
+    }.items()
+    if field
+}
 CRM_TIMEOUT_S = env.number("CRM_TIMEOUT_S", 20, least=1, most=600)
 CRM_LEASE_S = env.number("CRM_LEASE_S", 60, least=2, most=3_600)
 CRM_QUARANTINE_S = env.number("CRM_QUARANTINE_S", 15, least=0, most=600)

@@ -2,6 +2,9 @@
 
 A field without a line here is not sent; it stays in the message. What Salesforce requires and Rota does not know gets a
 placeholder when the record is created, so that a lead with nothing but an address still lands.
+
+Fields that an org has only if somebody made them, such as the last campaign of a lead, have no line here: a name that
+the org does not know would have the whole record refused. Settings name them (CRM_MAIL_FIELDS); they come in as `own`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -70,13 +73,16 @@ def body(
     parents: Sequence[Mapping[str, str]],
     external_id_field: str,
     creating: bool,
+    own: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The record as Salesforce takes it, without its own external id. `creating`: the CRM never confirmed it yet.
+    `own`: fields of this org that no table has, Rota's name to the org's.
 
     Raises KeyError for an object that has no table.
     """
     table = MAPPING[object]
-    record = {table.fields[name]: value for name, value in fields.items() if name in table.fields}
+    names = {**(own or {}), **table.fields}
+    record = {names[name]: value for name, value in fields.items() if name in names}
     for name in table.required:
         if (name in record and record[name] in (None, "")) or (creating and name not in record):
             record[name] = PLACEHOLDER

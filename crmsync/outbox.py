@@ -14,6 +14,7 @@ from crmsync.models import OutboxMessage
 from crmsync.nudge import nudge_on_commit
 
 Parent = Mapping[str, str]
+Priority = OutboxMessage.Priority
 
 
 def enqueue(
@@ -22,7 +23,7 @@ def enqueue(
     external_id: str,
     fields: Mapping[str, Any],
     parents: Sequence[Parent] = (),
-    priority: OutboxMessage.Priority = OutboxMessage.Priority.INTERACTIVE,
+    priority: OutboxMessage.Priority = Priority.INTERACTIVE,
 ) -> int:
     """Put a new version of one record into the outbox and answer the message's id. Call inside a transaction.
 

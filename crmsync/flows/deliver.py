@@ -128,6 +128,7 @@ def bodies(chunk: Chunk) -> tuple[list[tuple[Candidate, Row]], list[Outcome]]:
             parents=candidate.parents,
             external_id_field=settings.CRM_EXTERNAL_ID_FIELD,
             creating=candidate.creating,
+            own=settings.CRM_MAIL_FIELDS if chunk.object == "Lead" else None,
         )
         rows.append((candidate, Row(candidate.external_id, record)))
     return rows, refused

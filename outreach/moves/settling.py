@@ -124,12 +124,17 @@ def backoff_s(*, attempts: int) -> float:
 
 
 def _go_on(message: Message) -> None:
-    """After a mail was sent: plan the next step or complete the sequence, and have the CRM know."""
+    """After a mail was sent: plan the next step or complete the sequence, and have the CRM know.
+
+    Only where its org has fields for that (CRM_MAIL_FIELDS), and of a lead that it was or will be told of: one that
+    waits for its first rep would become a record with nothing but these fields. What people wait for goes first.
+    """
     with connection.cursor() as cursor:
         cursor.execute(GO_ON, {"message": message.pk, "enrolment": message.enrolment_id})
-        uid, campaign, order, sent_at = cursor.fetchone()
-    fields = {"last_campaign": campaign, "last_campaign_step": order, "last_mailed_at": sent_at.isoformat()}
-    outbox.enqueue(object="Lead", external_id=str(uid), fields=fields)
+        uid, in_crm, campaign, order, sent_at = cursor.fetchone()
+    if in_crm and settings.CRM_MAIL_FIELDS:
+        fields = {"last_campaign": campaign, "last_campaign_step": order, "last_mailed_at": sent_at.isoformat()}
+        outbox.enqueue(object="Lead", external_id=str(uid), fields=fields, priority=outbox.Priority.MASS)
 
 
 LOCK = """
@@ -175,7 +180,7 @@ GO_ON = """
     completed AS (
         UPDATE outreach_enrolment SET ended_at = clock_timestamp(), end_reason = 'completed'
          WHERE id = %(enrolment)s AND ended_at IS NULL AND NOT EXISTS (SELECT FROM next))
-    SELECT lead.uid, campaign.name, sent."order", sent.sent_at
+    SELECT lead.uid, lead.first_assigned_at IS NOT NULL, campaign.name, sent."order", sent.sent_at
       FROM sent
       JOIN outreach_campaign campaign ON campaign.id = sent.campaign_id
       JOIN outreach_enrolment enrolment ON enrolment.id = sent.enrolment_id

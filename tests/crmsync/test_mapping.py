@@ -36,3 +36,12 @@ def test_parents_are_named_by_external_id_or_by_their_own_id() -> None:
     ]
     sent = body(object="Contact", fields={}, parents=parents, external_id_field="Rota_Id__c", creating=False)
     assert sent == {"Account": {"Rota_Id__c": "acme"}, "Rating__c": "a0X1"}
+
+
+def test_fields_of_campaign_mail_are_sent_only_to_an_org_that_has_them(settings: Any) -> None:
+    told = {"email": "a@b.example", "last_campaign": "Spring", "last_campaign_step": 2}
+    assert settings.CRM_MAIL_FIELDS == {}
+    assert lead(told) == {"Email": "a@b.example"}
+    own = {"last_campaign": "Last_Campaign__c", "email": "Other__c"}
+    sent = body(object="Lead", fields=told, parents=(), external_id_field="Rota_Id__c", creating=False, own=own)
+    assert sent == {"Email": "a@b.example", "Last_Campaign__c": "Spring"}

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models.functions import Now
 
 from crmsync.models import CrmRecord, OutboxMessage
 from outreach.flows.reaping import reap_all
 from outreach.flows.sender import send_due
 from outreach.models import Claim, Message, SendAttempt, SendingState
 from outreach.moves.sending import switch_off, switch_on, why_off
+from routing.models import Lead
 from tests.outreach.make import expire, hold, make_message, make_running
 from tests.outreach.relays import DROP, Stall, scripted, sink
 from tests.outreach.test_sender import relay_at
@@ -43,10 +45,13 @@ def test_sent_messages_and_accepted_tries_are_the_same_and_no_lead_is_missing_i5
 
 
 def test_each_sent_step_reaches_the_crm_as_one_version_in_order_i13(settings: Any, tmp_path: Path) -> None:
+    settings.CRM_MAIL_FIELDS = {"last_campaign_step": "Last_Campaign_Step__c"}
     make_running(steps=3)
+    Lead.objects.update(first_assigned_at=Now())
+    make_running()  # its lead waits for a rep: the CRM does not know it yet
     with sink(tmp_path) as relay:
         relay_at(settings, relay.port)
-        assert send_due(worker="w1").sent == 3
+        assert send_due(worker="w1").sent == 4
     assert CrmRecord.objects.get().version == 3
     newest = OutboxMessage.objects.newest().get()
     assert newest.fields["last_campaign_step"] == 3

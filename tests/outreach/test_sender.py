@@ -31,8 +31,8 @@ def statuses() -> Counter[str]:
     return Counter(Message.objects.values_list("status", flat=True))
 
 
-def test_everybody_due_is_mailed_once_and_the_crm_hears_of_it(settings: Any, tmp_path: Path) -> None:
-    campaign = make_running(leads=12)
+def test_everybody_due_is_mailed_once(settings: Any, tmp_path: Path) -> None:
+    make_running(leads=12)
     with sink(tmp_path) as relay:
         relay_at(settings, relay.port)
         done = send_due(worker="w1", batch=5)
@@ -42,7 +42,7 @@ def test_everybody_due_is_mailed_once_and_the_crm_hears_of_it(settings: Any, tmp
     assert len(delivered) == 12 and set(delivered.values()) == {1}
     assert statuses() == {"sent": 12}
     assert set(Enrolment.objects.values_list("end_reason", flat=True)) == {"completed"}
-    assert OutboxMessage.objects.filter(fields__last_campaign=campaign.name).count() == 12
+    assert not OutboxMessage.objects.exists(), "the org has no fields for it"
     assert not Claim.objects.live().exists()
     assert finish_done() == 1
 
