@@ -8,7 +8,7 @@ from django import template
 from django.contrib.admin.views.main import ChangeList
 
 from config.lead_crm import messages_of
-from crmsync.desk import words
+from crmsync.desk import words as desk_words
 from crmsync.desk.tabs import Tabs
 
 register = template.Library()
@@ -17,13 +17,19 @@ register = template.Library()
 @register.filter
 def age(moment: datetime | None) -> str:
     """How long ago."""
-    return words.age(moment) if moment else ""
+    return desk_words.age(moment) if moment else ""
 
 
 @register.filter
 def short(moment: datetime | None) -> str:
     """A moment in as few signs as it needs."""
-    return words.short(moment)
+    return desk_words.short(moment)
+
+
+@register.filter
+def words(name: str) -> str:
+    """A status by its name, as people say it: in_doubt is "in doubt"."""
+    return name.replace("_", " ")
 
 
 @register.filter

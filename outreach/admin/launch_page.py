@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.template.response import TemplateResponse
 
 from crmsync.desk.words import plural
-from outreach.errors import ChangedMeanwhile, LaunchRefused, OutreachError, SameListAndContent
+from outreach.errors import LaunchRefused, OutreachError
 from outreach.flows.audiences import PASTED_MOST, Chosen, filtered, pasted
 from outreach.flows.launching import Plan, digest_of, launch, plan
 from outreach.models import Campaign
@@ -67,12 +67,8 @@ def launch_page(model_admin: Any, request: HttpRequest, campaign_id: int) -> Htt
     if request.method != "POST" or not form.is_valid() or "back" in request.POST:
         return page(model_admin, request, campaign, form)
     chosen = form.chosen()
-    try:
-        planned = plan(campaign=campaign, leads=chosen.ids)
-    except OutreachError as refusal:
-        return page(model_admin, request, campaign, form, chosen=chosen, refusal=refusal)
     if request.POST.get("confirmed") != "yes":
-        return page(model_admin, request, campaign, form, chosen=chosen, planned=planned)
+        return counted(model_admin, request, campaign, form, chosen)
     reason = request.POST.get("reason", "").strip()[:500]
     try:
         done = launch(
@@ -80,11 +76,11 @@ def launch_page(model_admin: Any, request: HttpRequest, campaign_id: int) -> Htt
             leads=chosen.ids,
             by=request.user.get_username(),
             override_reason=reason,
-            as_shown=request.POST.get("as_shown", "unknown"),
+            as_shown=request.POST.get("as_shown", "") or "nothing",
         )
-    except (ChangedMeanwhile, SameListAndContent) as refusal:
+    except OutreachError as refusal:
         model_admin.message_user(request, str(refusal), messages.ERROR)
-        return page(model_admin, request, campaign, form, chosen=chosen, planned=planned)
+        return counted(model_admin, request, campaign, form, chosen)
     skipped = ", ".join(f"{many:,} {why}" for why, many in done.skipped.items())
     text = f"Launched: enrolled {plural(done.enrolled, 'lead')}." + (f" Skipped {skipped}." if skipped else "")
     if done.again:
@@ -93,6 +89,17 @@ def launch_page(model_admin: Any, request: HttpRequest, campaign_id: int) -> Htt
     note = f"{text} The same list and content once more: {reason}" if reason else text
     LogEntry.objects.log_actions(str(request.user.pk), Campaign.objects.filter(pk=campaign_id), CHANGE, note)
     return redirect("admin:outreach_campaign_change", campaign_id)
+
+
+def counted(
+    model_admin: ModelAdmin, request: HttpRequest, campaign: Campaign, form: AudienceForm, chosen: Chosen
+) -> HttpResponse:
+    """What a launch would do now, and the question; or the form again, with everything that is in the way."""
+    try:
+        planned = plan(campaign=campaign, leads=chosen.ids)
+    except OutreachError as refusal:
+        return page(model_admin, request, campaign, form, chosen=chosen, refusal=refusal)
+    return page(model_admin, request, campaign, form, chosen=chosen, planned=planned)
 
 
 def page(

@@ -98,6 +98,26 @@ def test_what_was_launched_is_frozen_on_its_page_and_under_an_open_form(staff: C
         campaigns.hold_draft(campaign_id=campaign.pk)
 
 
+def test_a_form_sent_just_after_the_launch_changes_nothing_and_says_so(
+    staff: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign, leads = make_campaign(), make_leads(1)
+    hold_draft = campaigns.hold_draft
+
+    def late(*, campaign_id: int) -> None:
+        Campaign.objects.filter(pk=campaign_id).update(
+            status="running", launched_at=leads[0].created_at, audience_digest="a", content_digest="c"
+        )
+        hold_draft(campaign_id=campaign_id)
+
+    monkeypatch.setattr(campaigns, "hold_draft", late)
+    given = form_of({"id": campaign.steps.get().pk, "body": "Sneaked in"}, initial=1)
+    answer = staff.post(page_of(CAMPAIGN, campaign.pk), given, follow=True)
+
+    assert "It was launched meanwhile" in said(answer)[0]
+    assert campaign.steps.get().body != "Sneaked in"
+
+
 def test_a_mail_that_is_edited_during_the_launch_is_never_sent_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     campaign, leads = make_campaign(), make_leads(2)
     real = launching.audience
