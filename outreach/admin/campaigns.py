@@ -201,6 +201,8 @@ class CampaignAdmin(Kept):
         more = f"Took out {plural(sum(one.taken_out for one in ended), 'lead')}." + (
             f" {waits:,} will be finished once nothing is on its way or in doubt." if waits else ""
         )
+        if left := sum(one.left for one in ended):
+            more += f" {plural(left, 'lead')} just then being mailed stayed in: finish again."
         skipped = len(asked.ids) - len(ended)
         others = f"{skipped:,} not launched, or finished already" if skipped else ""
         return asked.tell_in(self, len(ended) - waits, "Finished", others, more)

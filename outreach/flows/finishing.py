@@ -4,15 +4,16 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
-from outreach.models import Campaign
+from outreach.models import Campaign, Enrolment
 from outreach.moves import campaigns
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How many people were taken out, and whether it is finished: doubt, or a mail on its way, holds it open."""
+    """How many were taken out, how many somebody was at work on, and whether it is finished: doubt holds it open."""
 
     taken_out: int
+    left: int
     finished: bool
 
 
@@ -31,4 +32,5 @@ def end_campaign(*, campaign_id: int, by: str) -> Ended:
     campaigns.resume(campaign_id=campaign_id)
     campaigns.finish_done()
     finished = Campaign.objects.filter(pk=campaign_id, status=Campaign.Status.FINISHED).exists()
-    return Ended(taken_out, finished)
+    left = Enrolment.objects.filter(campaign_id=campaign_id, ended_at=None).count()
+    return Ended(taken_out, left, finished)

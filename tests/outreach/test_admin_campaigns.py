@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from django.core.cache import cache
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import Client
 from django.urls import reverse
 
@@ -247,6 +247,24 @@ def test_a_campaign_in_which_nothing_is_on_its_way_is_finished_at_once_even_paus
     assert said(confirm(staff, CAMPAIGN, "finish_selected", campaign.pk)) == ["Finished 1. Took out 2 leads."]
     campaign.refresh_from_db()
     assert campaign.status == "finished"
+
+
+def test_finishing_waits_for_nobody_and_says_who_stayed_in(staff: Client) -> None:
+    campaign = make_running(leads=3)
+    busy = campaign.enrolments.order_by("pk")[1]
+    holder = connection.copy()
+    holder.set_autocommit(False)
+    try:
+        with holder.cursor() as cursor:
+            cursor.execute("SELECT FROM outreach_enrolment WHERE id = %s FOR NO KEY UPDATE", [busy.pk])
+        answer = confirm(staff, CAMPAIGN, "finish_selected", campaign.pk)
+    finally:
+        holder.rollback()
+        holder.close()
+
+    assert "Took out 2 leads." in said(answer)[0]
+    assert "1 lead just then being mailed stayed in: finish again." in said(answer)[0]
+    assert said(confirm(staff, CAMPAIGN, "finish_selected", campaign.pk)) == ["Finished 1. Took out 1 lead."]
 
 
 def test_who_may_only_look_neither_launches_nor_pauses() -> None:
