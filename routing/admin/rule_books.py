@@ -17,6 +17,7 @@ from crmsync.desk.confirm import Asked, Question
 from crmsync.desk.words import short
 from routing import rule_books
 from routing.admin.leads import state
+from routing.admin.rehearse import rehearsal_page
 from routing.admin.rules import DRAFT, OfADraft, goes_to, in_words
 from routing.admin.try_lead import try_page
 from routing.admin.turnstile import ChangedBetweenTurns, told
@@ -117,10 +118,16 @@ class RuleBookAdmin(OfADraft, ChangedBetweenTurns):
 
     def get_urls(self) -> list[URLPattern]:
         trying = path("<int:pk>/try/", self.admin_site.admin_view(self.try_a_lead), name="routing_rulebook_try")
-        return [trying, *super().get_urls()]
+        rehearsing = path(
+            "<int:pk>/rehearse/", self.admin_site.admin_view(self.rehearse), name="routing_rulebook_rehearse"
+        )
+        return [trying, rehearsing, *super().get_urls()]
 
     def try_a_lead(self, request: HttpRequest, pk: int) -> HttpResponse:
         return try_page(self, request, pk)
+
+    def rehearse(self, request: HttpRequest, pk: int) -> HttpResponse:
+        return rehearsal_page(self, request, pk)
 
     def get_fieldsets(self, request: HttpRequest, obj: RuleBook | None = None) -> Any:
         return self.fieldsets if obj else self.fieldsets[:1]

@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from routing import rule_books
-from routing.models import Rule, RuleBook, Team
+from routing.models import Lead, Rule, RuleBook, Team
 from tests.make import make_member, make_source, make_team, publish_rules, send
 from tests.staff import ask, confirm, hands_on, listed, logged_in, page_of, said
 
@@ -149,3 +149,22 @@ def test_who_may_only_look_can_test_a_lead_but_not_publish(staff):
     assert looker.get(reverse("admin:routing_rulebook_try", args=[book.pk])).status_code == 200
     assert looker.get(reverse("admin:routing_rulebook_add")).status_code == 403
     assert looker.get(reverse("admin:routing_rule_add")).status_code == 403
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_draft_is_rehearsed_on_past_leads_and_nothing_is_written(staff):
+    team, source = make_team(reps=1, name="Enterprise"), make_source()
+    for employees in (10, 300, 400):
+        send(source=source, employees=employees)
+    before = list(Lead.objects.order_by("pk").values())
+    hands_on(staff, reverse("admin:routing_rulebook_add"), {"note": ""})
+    write_rule(staff, team, ("fields.employees", "at_least", "250"))
+
+    address = reverse("admin:routing_rulebook_rehearse", args=[RuleBook.objects.get().pk])
+    page = staff.get(address)
+
+    found = page.context["found"]
+    assert (found.leads, found.different, found.by_rule["Big"]) == (3, 2, (0, 2))
+    assert "<strong>2</strong> decided differently" in page.content.decode()
+    assert list(Lead.objects.order_by("pk").values()) == before
+    assert logged_in("lee", may=("view_rulebook",)).get(address).status_code == 403
