@@ -176,6 +176,8 @@ def test_no_page_breaks_the_content_security_policy(page: Page):
         *map(listed, LISTS),
         *(page_of(model, row.pk) for model, row in rows.items()),
         *(f"/admin/routing/{model}/add/" for model in ("team", "rep", "membership", "shift", "inboundsource")),
+        *(f"/admin/routing/{model}/add/" for model in ("rulebook", "account")),
+        "/admin/fairness/",
     ]
 
     for place in places:
