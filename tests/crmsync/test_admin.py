@@ -200,7 +200,7 @@ def test_the_sidebar_counts_lock_failures_up_to_a_thousand(staff):
 
     groups = {group["name"]: group["models"] for group in staff.get(reverse("admin:index")).context["available_apps"]}
 
-    assert list(groups) == ["Today", "Team", "Rules", "Sources", "CRM", "System"]
+    assert list(groups) == ["Today", "Team", "Rules", "Sources", "Outreach", "CRM", "System"]
     assert [line.get("badge") for line in groups["CRM"]][:2] == ["2", None]
 
 
