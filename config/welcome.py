@@ -34,14 +34,18 @@ class Greeting:
 
     def text(self) -> str:
         """The lines a person needs first."""
-        login = f"   user admin, password {self.password} (shown this once)" if self.password else ""
+        login = (
+            f"   user admin, password {self.password} (shown this once; ./rota manage changepassword admin)"
+            if self.password
+            else ""
+        )
         webhook = f"{self.address}/in/web" if self.webhook_secret else f"{self.address}/in/<source>"
         return (
             "\nRota is up.\n"
             f"  Admin    {self.address}/admin/{login}\n"
             f"  Webhook  {webhook}\n"
             f"  Logs     {LOGS.relative_to(PROJECT)}/\n"
-            "  Stop     Ctrl-C here, or ./rota down anywhere\n"
+            "  Stop     Ctrl-C here, or ./rota down anywhere, which stops Postgres too\n"
             f"{self._try_it(webhook)}"
         )
 

@@ -16,10 +16,15 @@ PLACEHOLDER = "[not provided]"
 
 @dataclass(frozen=True, slots=True)
 class ObjectMapping:
-    """`fields`: Rota's name to Salesforce's. `required`: Salesforce refuses to create a record without them."""
+    """`fields`: Rota's name to Salesforce's. `required`: Salesforce refuses to create a record without them.
+
+    `lengths`: characters that Salesforce's standard fields hold (its object reference). A longer text is cut for the
+    CRM, which would refuse the whole record for it; Rota keeps all of it.
+    """
 
     fields: Mapping[str, str]
     required: Sequence[str] = field(default=())
+    lengths: Mapping[str, int] = field(default_factory=dict)
 
 
 MAPPING: Mapping[str, ObjectMapping] = {
@@ -37,6 +42,7 @@ MAPPING: Mapping[str, ObjectMapping] = {
             "employees": "NumberOfEmployees",
         },
         required=("LastName", "Company"),
+        lengths={"FirstName": 40, "LastName": 80, "Company": 255, "Country": 80, "Phone": 40},
     ),
     "Contact": ObjectMapping(
         fields={
@@ -51,6 +57,7 @@ MAPPING: Mapping[str, ObjectMapping] = {
             "opted_out": "HasOptedOutOfEmail",
         },
         required=("LastName",),
+        lengths={"FirstName": 40, "LastName": 80, "MailingCountry": 80, "Phone": 40, "Title": 128},
     ),
     "Account": ObjectMapping(
         fields={
@@ -62,6 +69,7 @@ MAPPING: Mapping[str, ObjectMapping] = {
             "owner": "OwnerId",
         },
         required=("Name",),
+        lengths={"Name": 255, "Phone": 40, "BillingCountry": 80},
     ),
 }
 
@@ -82,7 +90,9 @@ def body(
     """
     table = MAPPING[object]
     names = {**(own or {}), **table.fields}
-    record = {names[name]: value for name, value in fields.items() if name in names}
+    record = {
+        names[name]: cut(value, table.lengths.get(names[name])) for name, value in fields.items() if name in names
+    }
     for name in table.required:
         if (name in record and record[name] in (None, "")) or (creating and name not in record):
             record[name] = PLACEHOLDER
@@ -92,6 +102,11 @@ def body(
         else:
             record[lookup_field(parent["relation"])] = parent["crm_id"]
     return record
+
+
+def cut(value: Any, most: int | None) -> Any:
+    """The value; of a text longer than `most` characters its beginning, and an ellipsis that says so."""
+    return f"{value[: most - 1]}…" if most and isinstance(value, str) and len(value) > most else value
 
 
 def lookup_field(relation: str) -> str:

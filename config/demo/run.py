@@ -41,6 +41,7 @@ class Result:
     crm_records: int
     crm_wrong_owner: int
     replays_ignored: int
+    touched: int
     refused: int
     failures: list[str]
     ok: bool = False
@@ -79,6 +80,7 @@ def run(*, url: str, source: InboundSource, events: Sequence[Event], over_s: flo
         crm_records=records,
         crm_wrong_owner=wrong,
         replays_ignored=sum(answer.body.get("outcome") == "replayed" for answer in answers),
+        touched=sum(answer.body.get("outcome") == "touched" for answer in answers),
         refused=sum(answer.status == 422 for answer in answers),
         failures=failures + [f"{answer.event_id}: {answer.status}" for answer in answers if answer.status >= 429],
     )

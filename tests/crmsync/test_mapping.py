@@ -45,3 +45,21 @@ def test_fields_of_campaign_mail_are_sent_only_to_an_org_that_has_them(settings:
     own = {"last_campaign": "Last_Campaign__c", "email": "Other__c"}
     sent = body(object="Lead", fields=told, parents=(), external_id_field="Rota_Id__c", creating=False, own=own)
     assert sent == {"Email": "a@b.example", "Last_Campaign__c": "Spring"}
+
+
+def test_a_text_longer_than_its_field_is_cut_for_the_crm_and_says_so() -> None:
+    sent = body(
+        object="Lead",
+        fields={"first_name": "x" * 200, "last_name": "y" * 80, "company": "z" * 256, "employees": 7},
+        parents=[],
+        external_id_field="Rota_Id__c",
+        creating=True,
+    )
+    assert sent["FirstName"] == "x" * 39 + "…" and sent["LastName"] == "y" * 80
+    assert len(sent["Company"]) == 255 and sent["NumberOfEmployees"] == 7
+
+
+def test_the_lengths_are_those_of_the_org() -> None:
+    for name, table in MAPPING.items():
+        fields = json.loads(SCHEMA.read_text())["objects"][name]["fields"]
+        assert {field: fields[field]["length"] for field in table.lengths} == dict(table.lengths)

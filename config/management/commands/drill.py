@@ -14,9 +14,9 @@ FOLDER = Path(settings.BASE_DIR) / "tests" / "drills"
 
 
 def drills() -> list[str]:
-    """The names of all drills: the modules of tests/drills that are neither tests nor private."""
+    """The names of all drills: the modules of tests/drills that are neither tests nor what tests share."""
     names = (path.stem for path in FOLDER.glob("*.py"))
-    return sorted(name for name in names if not name.startswith(("_", "test_")))
+    return sorted(name for name in names if not name.startswith(("_", "test_", "conftest")))
 
 
 class Command(BaseCommand):
