@@ -5,7 +5,7 @@ stop at the first: `Environment.check()` raises one `ImproperlyConfigured` that 
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -59,6 +59,16 @@ class Environment:
         """A comma-separated list."""
         value: list[str] = self._read(name, default, self.env.list, "a comma-separated list", [])
         return [word.strip() for word in value if word.strip()]
+
+    def pairs(self, name: str, *, values: Sequence[str]) -> dict[str, str]:
+        """A comma-separated list of name=value, each value one of `values`; none where it is unset."""
+        found: dict[str, str] = {}
+        for word in self.words(name, []):
+            key, _, value = (part.strip() for part in word.partition("="))
+            if not key or value not in values:
+                self.problems.append(f"{name} has '{word}'; it should be name=value, the value {' or '.join(values)}.")
+            found[key] = value
+        return found
 
     def flag(self, name: str, default: bool | None = None) -> bool:
         """True or false, in words; django-environ takes any other word for false, this refuses it."""

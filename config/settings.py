@@ -55,6 +55,9 @@ CRM_PAUSE_S = env.number("CRM_PAUSE_S", 60, least=1, most=3_600)
 CRM_BACKOFF_FIRST_MS = env.number("CRM_BACKOFF_FIRST_MS", 1_000, least=10, most=600_000)
 CRM_BACKOFF_CAP_MS = env.number("CRM_BACKOFF_CAP_MS", 300_000, least=10, most=3_600_000)
 CRM_ATTEMPTS_MOST = env.number("CRM_ATTEMPTS_MOST", 8, least=1, most=50)
+CRM_ROADS = env.pairs("CRM_ROADS", values=("auto", "collections", "bulk2", "bulk1"))  # crmsync/roads.py
+CRM_BULK_FROM = env.number("CRM_BULK_FROM", 2_000, least=201, most=1_000_000)
+CRM_SERIAL_AFTER = env.number("CRM_SERIAL_AFTER", 4, least=1, most=50)
 
 # Campaign mail leaves through one relay, over SMTP. Without EMAIL_HOST nothing is sent.
 PUBLIC_URL = env.text("PUBLIC_URL", f"http://{HOST}:{PORT}")

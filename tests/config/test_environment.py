@@ -42,12 +42,20 @@ def test_the_example_file_shows_the_defaults(tmp_path: Path) -> None:
 
 
 def test_everything_wrong_is_reported_in_one_list() -> None:
-    said = start(DEBUG="perhaps", PORT="http", WEB_THREADS="0", SECRET_KEY="", DATABASE_URL="sqlite:///rota.db")
+    said = start(
+        DEBUG="perhaps",
+        PORT="http",
+        WEB_THREADS="0",
+        SECRET_KEY="",
+        DATABASE_URL="sqlite:///rota.db",
+        CRM_ROADS="Contact=bulk1,Task=tram",
+    )
     for part in (
         "DEBUG should be true or false",
         "PORT should be a whole number",
         "WEB_THREADS is 0; it should be from 1 to 256",
         "SECRET_KEY is not set",
+        "CRM_ROADS has 'Task=tram'; it should be name=value, the value auto or collections",
         "DATABASE_URL names a sqlite database. Rota needs PostgreSQL 15",
         "SKIP LOCKED",
     ):
