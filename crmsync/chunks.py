@@ -1,4 +1,4 @@
-"""Which waiting changes go to the CRM together: rows of one object, whole parents, nothing that others are writing.
+"""Which waiting changes go to the CRM together: of one object and one operation, whole parents, nobody else's lanes.
 
 Pure: it looks at what was read and locks nothing. What it proposes is claimed afterwards, or not.
 """
@@ -17,6 +17,7 @@ class Candidate:
     message_id: int
     record_id: int
     object: str
+    operation: str
     external_id: str
     version: int
     priority: int
@@ -30,6 +31,11 @@ class Candidate:
     @property
     def keys(self) -> frozenset[str]:
         return frozenset((self.record_key, *self.parent_keys))
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """What a request is of: one object, one operation."""
+        return self.object, self.operation
 
     @property
     def backoff_keys(self) -> tuple[str, ...]:
@@ -49,10 +55,11 @@ def choose(candidates: Sequence[Candidate], lanes: Mapping[str, LaneView]) -> li
     Rows of one parent stay together unless they are more than a chunk; then the chunk is of that parent alone. A lane
     that has failed halves every chunk it is part of. A lane that does not exist yet is free.
     """
-    groups: dict[tuple[str, tuple[str, ...]], list[Candidate]] = {}
+    groups: dict[tuple[str, str, tuple[str, ...]], list[Candidate]] = {}
     for candidate in candidates:
         if all(lanes[key].free for key in candidate.keys if key in lanes):
-            together = (candidate.object, candidate.parent_keys or (candidate.record_key,))
+            keys = candidate.parent_keys or (candidate.record_key,)
+            together = (candidate.object, candidate.operation, keys)
             groups.setdefault(together, []).append(candidate)
     chosen: list[Candidate] = []
     limit = MOST_ROWS
@@ -60,7 +67,7 @@ def choose(candidates: Sequence[Candidate], lanes: Mapping[str, LaneView]) -> li
         own_limit = min(row_limit(candidate, lanes) for candidate in group)
         if not chosen:
             chosen, limit = group[:own_limit], own_limit
-        elif group[0].object == chosen[0].object and len(chosen) + len(group) <= min(limit, own_limit):
+        elif group[0].kind == chosen[0].kind and len(chosen) + len(group) <= min(limit, own_limit):
             chosen += group
             limit = min(limit, own_limit)
     return sorted(chosen, key=lambda candidate: (candidate.parent_keys, candidate.external_id))

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import connection
 
 from crmsync.errors import NotSendable
-from crmsync.models import OutboxMessage
+from crmsync.models import Operation, OutboxMessage
 from crmsync.nudge import nudge_on_commit
 
 Parent = Mapping[str, str]
@@ -24,18 +24,21 @@ def enqueue(
     fields: Mapping[str, Any],
     parents: Sequence[Parent] = (),
     priority: OutboxMessage.Priority = Priority.INTERACTIVE,
+    operation: Operation = Operation.UPSERT,
 ) -> int:
     """Put a new version of one record into the outbox and answer the message's id. Call inside a transaction.
 
     `fields` has Rota's names: null empties a field in the CRM, absent leaves it alone. `parents` are
-    `{"relation", "object", "external_id"}`, or with "crm_id" for a record that Rota did not create.
+    `{"relation", "object", "external_id"}`, or with "crm_id" for a record that Rota did not create. A deletion has no
+    fields; its parents are those that the record has in the CRM, should Rota not know them.
     """
     if not connection.in_atomic_block:
         raise RuntimeError("Enqueue inside the transaction of the change that it reports.")
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT message_id FROM outbox_enqueue(%s, ARRAY[%s], ARRAY[%s::jsonb], ARRAY[%s::jsonb], %s::smallint)",
-            [object, external_id, as_json(fields), as_json(list(parents)), int(priority)],
+            "SELECT message_id"
+            " FROM outbox_enqueue(%s, ARRAY[%s], ARRAY[%s::jsonb], ARRAY[%s::jsonb], %s::smallint, %s)",
+            [object, external_id, as_json(fields), as_json(list(parents)), int(priority), str(operation)],
         )
         (message_id,) = cursor.fetchone()
     nudge_on_commit()

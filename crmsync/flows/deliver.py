@@ -19,6 +19,7 @@ from crmsync.chunks import Candidate
 from crmsync.errors import CallFailed, ClaimLost, Fault
 from crmsync.gateway import Org, Row, connect
 from crmsync.mapping import MAPPING, body
+from crmsync.models import Operation
 from crmsync.moves.begin import begin, release
 from crmsync.moves.claim import Chunk, claim_next
 from crmsync.moves.settle import Outcome, Settled, settle
@@ -119,6 +120,9 @@ def bodies(chunk: Chunk) -> tuple[list[tuple[Candidate, Row]], list[Outcome]]:
     rows: list[tuple[Candidate, Row]] = []
     refused: list[Outcome] = []
     for candidate in chunk.rows:
+        if chunk.operation != Operation.UPSERT:
+            refused.append(Outcome(candidate, fault=Fault("NO_ROAD", f"Rota cannot {chunk.operation} records yet.")))
+            continue
         if chunk.object not in MAPPING:
             refused.append(Outcome(candidate, fault=Fault("NO_MAPPING", f"{chunk.object} has no field mapping.")))
             continue

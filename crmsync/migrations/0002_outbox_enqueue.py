@@ -30,6 +30,6 @@ class Migration(migrations.Migration):
         ),
         migrations.RunSQL(
             (SQL / "outbox_enqueue.sql").read_text(),
-            "DROP FUNCTION outbox_enqueue(text, text[], jsonb[], jsonb[], smallint)",
+            "DROP FUNCTION outbox_enqueue",
         ),
     ]

@@ -1,17 +1,20 @@
 """What the CRM should hold, what is on its way there, and who is carrying it."""
 
+from crmsync.models.batches import Batch, Operation
 from crmsync.models.dead import DeadLetter, LockFailure
 from crmsync.models.lanes import Attempt, Claim, Lane, OrgState
 from crmsync.models.outbox import CrmRecord, FailureKind, OutboxMessage
 
 __all__ = [
     "Attempt",
+    "Batch",
     "Claim",
     "CrmRecord",
     "DeadLetter",
     "FailureKind",
     "Lane",
     "LockFailure",
+    "Operation",
     "OrgState",
     "OutboxMessage",
 ]

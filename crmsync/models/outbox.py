@@ -11,6 +11,8 @@ from django.db.models import F, Func, Q, Value
 from django.db.models.functions import Now
 from django.db.models.lookups import Exact
 
+from crmsync.models.batches import Batch, Operation
+
 
 def json_type(column: str) -> Func:
     return Func(F(column), function="jsonb_typeof", output_field=models.TextField())
@@ -38,7 +40,9 @@ class CrmRecord(models.Model):
     )
     version = models.BigIntegerField(db_default=0, help_text="The last version drawn.")
     crm_id = models.TextField(null=True, help_text="The CRM's own id, once it told us.")  # noqa: DJ001 - null: not known
-    delivered_version = models.BigIntegerField(null=True, help_text="The newest version that the CRM confirmed.")
+    delivered_version = models.BigIntegerField(
+        null=True, help_text="The newest version that the CRM confirmed; null: it has no such record that we know of."
+    )
     parents = models.JSONField(db_default=Value([], models.JSONField()), help_text="Parents the CRM last confirmed.")
 
     class Meta:
@@ -85,8 +89,12 @@ class OutboxMessageQuerySet(models.QuerySet["OutboxMessage"]):
         return self.filter(status=OutboxMessage.Status.PENDING)
 
     def due(self) -> Self:
-        """Pending, and its time has come, by the database's clock."""
-        return self.pending().filter(due_at__lte=Now())
+        """Pending, its time has come by the database's clock, and no paused mass update keeps it.
+
+        What took over an urgent change is urgent itself, and no pause of a mass update keeps it.
+        """
+        kept = Q(batch__isnull=False, batch__in=Batch.objects.paused(), priority=OutboxMessage.Priority.MASS)
+        return self.pending().filter(~kept, due_at__lte=Now())
 
     def newest(self) -> Self:
         """No newer version of the record has been drawn."""
@@ -115,6 +123,9 @@ class OutboxMessage(models.Model):
         pending, claimed -> superseded      its fields went into a newer version of the record
         dead -> retried                     a person sent what was left of it again
         dead -> superseded                  a person retried it, and newer versions had set everything
+        claimed -> pending                  its record is deleted; what it writes afterwards is still to be sent
+        pending -> cancelled                its mass update was cancelled
+        superseded -> pending, cancelled    the newer version that had taken it over was cancelled
         """
 
         PENDING = "pending"
@@ -123,10 +134,11 @@ class OutboxMessage(models.Model):
         DEAD = "dead"
         SUPERSEDED = "superseded"
         RETRIED = "retried"
+        CANCELLED = "cancelled"
 
     OPEN = (Status.PENDING, Status.CLAIMED)
     REPLACED = (Status.SUPERSEDED, Status.RETRIED)
-    FINAL = (Status.DELIVERED, Status.DEAD, *REPLACED)
+    FINAL = (Status.DELIVERED, Status.DEAD, Status.CANCELLED, *REPLACED)
 
     class Priority(models.IntegerChoices):
         INTERACTIVE = 0, "Interactive"
@@ -134,8 +146,13 @@ class OutboxMessage(models.Model):
 
     record = models.ForeignKey(CrmRecord, on_delete=models.PROTECT, related_name="messages", db_index=False)
     version = models.BigIntegerField()
+    operation = models.TextField(choices=Operation.choices, db_default=Operation.UPSERT, help_text="What is sent next.")
+    afterwards = models.TextField(  # noqa: DJ001 - null: nothing
+        null=True, help_text="Of a deletion that took in a later write: what is sent, with these fields, after it."
+    )
     fields = models.JSONField(
-        help_text="Rota's field names. Null empties the field in the CRM; absent leaves it alone."
+        help_text="Rota's field names. Null empties the field in the CRM; absent leaves it alone. A name of the org "
+        "that Rota has none for begins with 'org:'."
     )
     parents = models.JSONField(
         db_default=Value([], models.JSONField()), help_text='[{"relation", "object", "external_id" or "crm_id"}, ...]'
@@ -156,6 +173,17 @@ class OutboxMessage(models.Model):
     superseded_by = models.ForeignKey(
         "self", null=True, on_delete=models.PROTECT, related_name="superseded", db_index=False
     )
+    batch = models.ForeignKey(
+        Batch,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="messages",
+        db_index=False,
+        help_text="The mass update that wrote this version.",
+    )
+    line = models.IntegerField(
+        null=True, help_text="Where the row begins in the mass update's file; 1 is its first line."
+    )
     requested_by = models.TextField(db_default="", help_text="Who asked for it to be sent again.")
     reason = models.TextField(db_default="")
 
@@ -172,7 +200,9 @@ class OutboxMessage(models.Model):
                 fields=["record"], name="outbox_one_claimed_per_record", condition=Q(status="claimed")
             ),
             models.CheckConstraint(
-                condition=Q(status__in=["pending", "claimed", "delivered", "dead", "superseded", "retried"]),
+                condition=Q(
+                    status__in=["pending", "claimed", "delivered", "dead", "superseded", "retried", "cancelled"]
+                ),
                 name="outbox_status_known",
             ),
             models.CheckConstraint(condition=Q(priority__in=[0, 1]), name="outbox_priority_known"),
@@ -206,6 +236,31 @@ class OutboxMessage(models.Model):
                 condition=~Q(status__in=["dead", "retried"]) | Q(failure_kind__isnull=False),
                 name="outbox_dead_says_why",
             ),
+            models.CheckConstraint(
+                condition=Q(operation__in=["upsert", "update", "delete"]), name="outbox_operation_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(afterwards__isnull=True)
+                | Q(afterwards__isnull=False, afterwards__in=["upsert", "update"], operation="delete"),
+                name="outbox_afterwards_follows_a_deletion",
+            ),
+            models.CheckConstraint(
+                condition=~Q(operation="delete")
+                | Q(afterwards__isnull=False)
+                | Q(
+                    Exact(F("fields"), Value({}, models.JSONField())),
+                    Exact(F("parents"), Value([], models.JSONField())),
+                ),
+                name="outbox_deletion_writes_nothing",
+            ),
+            models.CheckConstraint(
+                condition=Q(batch__isnull=True, line__isnull=True)
+                | Q(batch__isnull=False, line__isnull=False, line__gte=1),
+                name="outbox_line_iff_of_a_batch",
+            ),
+            models.CheckConstraint(
+                condition=~Q(status="cancelled") | Q(batch__isnull=False), name="outbox_only_mass_updates_are_cancelled"
+            ),
         ]
         indexes = [
             # claim: the due head of one priority, oldest first; also the next due time
@@ -215,6 +270,10 @@ class OutboxMessage(models.Model):
             # what a version took over; without it, deleting messages would read the table once for each
             models.Index(
                 fields=["superseded_by"], name="outbox_superseded_by", condition=Q(superseded_by__isnull=False)
+            ),
+            # a mass update's rows in the order of its file, and how many stand where
+            models.Index(
+                fields=["batch", "line"], name="outbox_of_batch", condition=Q(batch__isnull=False), include=["status"]
             ),
             # admin: lock failures and other dead letters, newest first
             models.Index(fields=["failure_kind", "-settled_at"], name="outbox_dead", condition=Q(status="dead")),

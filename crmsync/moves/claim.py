@@ -29,6 +29,7 @@ class Chunk:
     token: UUID
     worker: str
     object: str
+    operation: str
     rows: tuple[Candidate, ...]
 
 
@@ -112,6 +113,7 @@ def candidate_of(message: OutboxMessage, known: lockpolicy.Ids) -> Candidate:
         message_id=message.pk,
         record_id=record.pk,
         object=record.object,
+        operation=message.operation,
         external_id=record.external_id,
         version=message.version,
         priority=message.priority,
@@ -222,4 +224,4 @@ def take(*, worker: str, wanted: Sequence[Candidate]) -> Chunk | None:
         held = {key for row in rows for key in row.keys}
         OutboxMessage.objects.filter(pk__in=mine).update(status=OutboxMessage.Status.CLAIMED, claim=claim)
         Lane.objects.filter(key__in=held).update(claim=claim)
-    return Chunk(token=claim.token, worker=worker, object=rows[0].object, rows=rows)
+    return Chunk(token=claim.token, worker=worker, object=rows[0].object, operation=rows[0].operation, rows=rows)

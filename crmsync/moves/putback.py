@@ -15,7 +15,7 @@ from crmsync.errors import Fault
 # The record's row is locked by the caller, so that no version is drawn between the look for a newer one and our commit.
 PUT_BACK = """
 WITH back AS MATERIALIZED (
-    SELECT m.id, m.record_id, m.fields, m.parents, m.priority, m.requested_by, m.reason,
+    SELECT m.id, m.record_id, m.operation, m.afterwards, m.fields, m.parents, m.priority, m.requested_by, m.reason,
            m.attempts + u.charge AS attempts, clock_timestamp() + u.wait_ms * interval '1 millisecond' AS due_at,
            u.kind, u.code, u.text, u.field
       FROM unnest(%(ids)s::bigint[], %(waits)s::int[], %(charges)s::int[], %(kinds)s::text[], %(codes)s::text[],
@@ -24,7 +24,11 @@ WITH back AS MATERIALIZED (
      WHERE m.status = 'claimed' AND m.claim_id = %(token)s
 ), newer AS (
     UPDATE crmsync_outboxmessage AS n
-       SET fields = b.fields || n.fields, parents = outbox_merge_parents(b.parents, n.parents),
+       SET operation = outbox_merge_operation(b.operation, n.operation),
+           afterwards = outbox_merge_afterwards(b.operation, b.afterwards, n.operation, n.afterwards),
+           fields = outbox_merge_fields(b.fields, n.operation, n.fields),
+           parents = CASE WHEN n.operation = 'delete' THEN n.parents
+                          ELSE outbox_merge_parents(b.parents, n.parents) END,
            priority = least(b.priority, n.priority), due_at = greatest(b.due_at, n.due_at),
            attempts = greatest(b.attempts, n.attempts),
            requested_by = CASE WHEN n.requested_by = '' THEN b.requested_by ELSE n.requested_by END,

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from crmsync import lockpolicy, outbox
-from crmsync.models import Lane, OutboxMessage
+from crmsync.models import Lane, Operation, OutboxMessage
 from crmsync.moves.settle import lock_records
 
 
@@ -49,26 +50,61 @@ def retry_dead(*, message_ids: Sequence[int], by: str, reason: str) -> Retried:
 def send_again(*, message: OutboxMessage, by: str, reason: str) -> bool:
     """False where newer versions had set everything. Call inside a transaction that holds record and message."""
     record = message.record
-    since = list(OutboxMessage.objects.filter(record=record, version__gt=message.version).order_by("version"))
-    fields, parents = what_is_left(message, since)
-    if since and not fields and not parents:
+    since = list(newer_than(message))
+    left = what_is_left(message, since)
+    if left is None:
         OutboxMessage.objects.dead().filter(pk=message.pk).update(
             status=OutboxMessage.Status.SUPERSEDED, superseded_by=since[-1]
         )
         return False
-    again = outbox.enqueue(object=record.object, external_id=record.external_id, fields=fields, parents=parents)
+    again = 0
+    for part in left:
+        again = outbox.enqueue(
+            object=record.object,
+            external_id=record.external_id,
+            fields=part.fields,
+            parents=part.parents,
+            priority=OutboxMessage.Priority(message.priority),
+            operation=Operation(part.operation),
+        )
     OutboxMessage.objects.filter(pk=again).update(requested_by=by, reason=reason)
     OutboxMessage.objects.dead().filter(pk=message.pk).update(status=OutboxMessage.Status.RETRIED, superseded_by=again)
     lift_backoff(message)
     return True
 
 
-def what_is_left(message: OutboxMessage, since: Sequence[OutboxMessage]) -> tuple[dict[str, Any], list[dict[str, str]]]:
-    """The fields and parents of the message that no newer version of its record set."""
+def newer_than(message: OutboxMessage) -> QuerySet[OutboxMessage]:
+    """The later versions of its record, in order, without those that somebody took back."""
+    later = OutboxMessage.objects.filter(record=message.record, version__gt=message.version).order_by("version")
+    return later.exclude(status=OutboxMessage.Status.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One thing that is left to be sent of a dead message."""
+
+    operation: str
+    fields: dict[str, Any]
+    parents: list[dict[str, str]]
+
+
+def what_is_left(message: OutboxMessage, since: Sequence[OutboxMessage]) -> list[Part] | None:
+    """What no newer version of its record has set, in the order in which it is to be sent; None: nothing.
+
+    A record that was written again since then is not deleted, and a deleted one is not written again.
+    """
+    if any(newer.operation == Operation.DELETE and newer.afterwards is None for newer in since):
+        return None
     set_since = {name for newer in since for name in newer.fields}
     named_since = {parent["relation"] for newer in since for parent in newer.parents}
     fields = {name: value for name, value in message.fields.items() if name not in set_since}
-    return fields, [parent for parent in message.parents if parent["relation"] not in named_since]
+    parents = [parent for parent in message.parents if parent["relation"] not in named_since]
+    deletes = message.operation == Operation.DELETE
+    writes = message.afterwards if deletes else message.operation
+    parts = [Part(Operation.DELETE, {}, [])] if deletes and not since else []
+    if writes and (fields or parents or not since):
+        parts.append(Part(writes, fields, parents))
+    return parts or None
 
 
 def lift_backoff(message: OutboxMessage) -> None:

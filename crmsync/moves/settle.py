@@ -18,9 +18,10 @@ from crmsync.backoff import Next, Patience, halvings, what_next
 from crmsync.chunks import Candidate
 from crmsync.classify import Verdict, classify
 from crmsync.errors import ClaimLost, Fault
-from crmsync.models import Claim, CrmRecord, FailureKind, OutboxMessage
+from crmsync.models import Claim, CrmRecord, FailureKind, Operation, OutboxMessage
 from crmsync.moves import org
 from crmsync.moves.claim import Chunk
+from crmsync.moves.deletion import mark_deleted
 from crmsync.moves.lanes import Brake, free_lanes
 from crmsync.moves.putback import Back, plain, put_back
 
@@ -84,9 +85,12 @@ def settle(
                 dice=dice(),
             )
             failed.append((outcome, verdict, following))
+        count, half_done = mark_taken(chunk=chunk, outcomes=delivered)
+        back = [Back(message_id) for message_id in half_done]
+        back += [back_of(*entry) for entry in failed if not entry[2].dead]
         counts = Settled(
-            delivered=mark_delivered(token=chunk.token, outcomes=delivered),
-            put_back=put_back(token=chunk.token, messages=[back_of(*entry) for entry in failed if not entry[2].dead]),
+            delivered=count,
+            put_back=put_back(token=chunk.token, messages=back),
             dead=mark_dead(token=chunk.token, failed=[entry for entry in failed if entry[2].dead]),
         )
         if counts.delivered + counts.put_back + counts.dead != len(chunk.rows):
@@ -173,11 +177,15 @@ def run(statement: str, values: dict[str, Any]) -> int:
         return cursor.rowcount
 
 
-def mark_delivered(*, token: UUID, outcomes: Sequence[Outcome]) -> int:
+def mark_taken(*, chunk: Chunk, outcomes: Sequence[Outcome]) -> tuple[int, list[int]]:
+    """How many messages are delivered; and those, to be put back, that deleted their record and still write it."""
     ids = [outcome.row.message_id for outcome in outcomes]
-    return (
-        run(DELIVERED, {"token": token, "ids": ids, "crm_ids": [outcome.crm_id for outcome in outcomes]}) if ids else 0
-    )
+    if not ids:
+        return 0, []
+    if chunk.operation == Operation.DELETE:
+        return mark_deleted(token=chunk.token, message_ids=ids)
+    crm_ids = [outcome.crm_id for outcome in outcomes]
+    return run(DELIVERED, {"token": chunk.token, "ids": ids, "crm_ids": crm_ids}), []
 
 
 Failed = tuple[Outcome, Verdict, Next]

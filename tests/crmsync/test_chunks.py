@@ -5,11 +5,12 @@ from crmsync.chunks import Candidate, LaneView, choose
 FREE: dict[str, LaneView] = {}
 
 
-def row(number: int, *parents: str, object: str = "Contact") -> Candidate:
+def row(number: int, *parents: str, object: str = "Contact", operation: str = "upsert") -> Candidate:
     return Candidate(
         message_id=number,
         record_id=number,
         object=object,
+        operation=operation,
         external_id=f"{number:05}",
         version=1,
         priority=0,
@@ -28,6 +29,12 @@ def ids(chunk: list[Candidate]) -> list[int]:
 
 def test_a_chunk_is_of_one_object_and_led_by_the_oldest() -> None:
     assert ids(choose([row(1, object="Lead"), row(2), row(3, object="Lead")], FREE)) == [1, 3]
+
+
+def test_a_chunk_is_of_one_operation() -> None:
+    rows = [row(1), row(2, operation="delete"), row(3), row(4, operation="update"), row(5, "a", operation="delete")]
+    assert ids(choose(rows, FREE)) == [1, 3]
+    assert ids(choose(rows[1:2] + rows[3:], FREE)) == [2, 5]
 
 
 def test_rows_are_sent_sorted_by_parent_and_then_by_external_id() -> None:

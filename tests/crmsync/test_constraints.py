@@ -16,7 +16,13 @@ COPY = (
     " SELECT record_id, {}, '{{}}', {}, {} FROM crmsync_outboxmessage WHERE id = %(id)s"
 )
 TOKEN = uuid.UUID(int=1)
+PARENT = '{"relation": "Account", "object": "Account", "external_id": "a"}'
 CLAIMED = f"status = 'claimed', claim_id = '{TOKEN}'"
+
+BATCH = (
+    "INSERT INTO crmsync_batch (object, status, file_name, digest, columns, rows_total, created_by, {}) "
+    "VALUES ('Contact', '{}', 'a.csv', 'd', '[]', 5, 'ops', {})"
+)
 
 BROKEN = [
     ("crm_record_once", ["INSERT INTO crmsync_crmrecord (object, external_id) VALUES ('Lead', 'one')"]),
@@ -43,6 +49,30 @@ BROKEN = [
     ("outbox_superseded_by_iff_replaced", [MESSAGE.format("status = 'superseded', settled_at = now()")]),
     ("outbox_superseded_by_iff_replaced", [MESSAGE.format("superseded_by_id = id")]),
     ("outbox_dead_says_why", [MESSAGE.format("status = 'dead', settled_at = now()")]),
+    ("outbox_operation_known", [MESSAGE.format("operation = 'insert'")]),
+    ("outbox_afterwards_follows_a_deletion", [MESSAGE.format("afterwards = 'upsert'")]),
+    ("outbox_afterwards_follows_a_deletion", [MESSAGE.format("operation = 'delete', afterwards = 'delete'")]),
+    ("outbox_deletion_writes_nothing", [MESSAGE.format("operation = 'delete'")]),
+    (
+        "outbox_deletion_writes_nothing",
+        [MESSAGE.format("operation = 'delete', fields = '{}'" + f", parents = '[{PARENT}]'")],
+    ),
+    ("outbox_line_iff_of_a_batch", [MESSAGE.format("line = 2")]),
+    (
+        "outbox_line_iff_of_a_batch",
+        [BATCH.format("id", "loading", "7"), MESSAGE.format("batch_id = 7")],
+    ),
+    ("outbox_only_mass_updates_are_cancelled", [MESSAGE.format("status = 'cancelled', settled_at = now()")]),
+    ("batch_status_known", [BATCH.format("rows_queued", "lost", "0")]),
+    ("batch_operation_known", [BATCH.format("operation", "loading", "'merge'")]),
+    ("batch_queues_no_more_than_its_file", [BATCH.format("rows_queued", "loading", "6")]),
+    ("batch_queues_no_more_than_its_file", [BATCH.format("rows_queued", "loading", "-1")]),
+    ("batch_queued_means_every_row", [BATCH.format("rows_queued, queued_at", "queued", "4, now()")]),
+    ("batch_queued_means_every_row", [BATCH.format("rows_queued", "queued", "5")]),
+    ("batch_paused_by_iff_paused", [BATCH.format("paused_at", "loading", "now()")]),
+    ("batch_paused_by_iff_paused", [BATCH.format("paused_by", "loading", "'ops'")]),
+    ("batch_cancelled_by_iff_cancelled", [BATCH.format("cancelled_at", "cancelled", "now()")]),
+    ("batch_cancelled_by_iff_cancelled", [BATCH.format("cancelled_by", "loading", "'ops'")]),
     ("claim_end_reason_iff_ended", ["UPDATE crmsync_claim SET ended_at = now()"]),
     ("claim_end_reason_iff_ended", ["UPDATE crmsync_claim SET ended_at = now(), end_reason = 'bored'"]),
     ("claim_lease_ends_after_it_starts", ["UPDATE crmsync_claim SET lease_until = claimed_at"]),
