@@ -10,6 +10,7 @@ from django.urls import URLPattern, URLResolver, path
 
 from config.fairness_page import fairness_page
 from config.home import numbers
+from config.mailbox_page import mailbox_page
 from config.menu import grouped
 
 
@@ -23,7 +24,9 @@ class RotaAdminSite(AdminSite):
     def get_urls(self) -> list[URLPattern | URLResolver]:
         live = path("numbers/", self.admin_view(self.numbers), name="numbers")
         fairness = path("fairness/", self.admin_view(self.fairness), name="fairness")
-        return [live, fairness, *super().get_urls()]
+        mails = path("mailbox/", self.admin_view(self.mailbox), name="mailbox")
+        mail = path("mailbox/<str:name>/", self.admin_view(self.mailbox), name="mailbox_mail")
+        return [live, fairness, mails, mail, *super().get_urls()]
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         return grouped(super().get_app_list(request))
@@ -42,3 +45,7 @@ class RotaAdminSite(AdminSite):
     def fairness(self, request: HttpRequest) -> HttpResponse:
         """The fairness of a team over some days."""
         return fairness_page(self, request)
+
+    def mailbox(self, request: HttpRequest, name: str = "") -> HttpResponse:
+        """The campaign mail that stayed here, or one of it."""
+        return mailbox_page(self, request, name)

@@ -75,6 +75,7 @@ MENU = (
             Entry("outreach.suppression"),
             Entry("outreach.claim"),
             Entry("outreach.sendingstate", "Sending"),
+            Entry("outreach.message", "Mailbox", page="admin:mailbox"),
         ),
     ),
     Group(

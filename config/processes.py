@@ -22,13 +22,17 @@ class Process:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the table depends on. `task_timeout` in seconds; no `sandbox_port` means that a real org is configured."""
+    """What the table depends on. `task_timeout` in seconds; no `sandbox_port` means that a real org is configured, no
+    `mailbox_port` a real relay.
+    """
 
     sandbox_port: int | None
     sandbox_login: tuple[str, str]
     sandbox_data: str
     queues: tuple[str, ...]
     task_timeout: int
+    mailbox_port: int | None = None
+    mailbox_folder: str = ""
 
 
 def processes(wanted: Wanted) -> list[Process]:
@@ -37,6 +41,8 @@ def processes(wanted: Wanted) -> list[Process]:
     table = [Process("web", (python, "-m", "gunicorn", "-c", "python:config.web", "config.wsgi"), stop_seconds=30)]
     if wanted.sandbox_port is not None:
         table.insert(0, Process("sandbox", sandbox(python, wanted), stop_seconds=10))
+    if wanted.mailbox_port is not None:
+        table.insert(0, Process("mailbox", mailbox(python, wanted), stop_seconds=5))
     table += queue_processes(python, wanted.queues, wanted.task_timeout)
     table.append(Process("watch", (*YIELDING, python, "manage.py", "watch_queues"), stop_seconds=5))
     return table
@@ -50,6 +56,12 @@ def queue_processes(python: str, queues: Iterable[str], task_timeout: int) -> li
         )
         for queue in queues
     ]
+
+
+def mailbox(python: str, wanted: Wanted) -> tuple[str, ...]:
+    """Where campaign mail stays while no relay is set."""
+    where = ("--port", str(wanted.mailbox_port), "--folder", wanted.mailbox_folder)
+    return (*YIELDING, python, "-m", "config.mailbox", *where)
 
 
 def sandbox(python: str, wanted: Wanted) -> tuple[str, ...]:

@@ -59,10 +59,16 @@ CRM_ROADS = env.pairs("CRM_ROADS", values=("auto", "collections", "bulk2", "bulk
 CRM_BULK_FROM = env.number("CRM_BULK_FROM", 2_000, least=201, most=1_000_000)
 CRM_SERIAL_AFTER = env.number("CRM_SERIAL_AFTER", 4, least=1, most=50)
 
-# Campaign mail leaves through one relay, over SMTP. Without EMAIL_HOST nothing is sent.
+# Campaign mail leaves through one relay, over SMTP. Without one it stays in a local mailbox, beside the sandbox org
+# only: an installation with a real CRM that forgot its relay must not believe that mails went.
 PUBLIC_URL = env.text("PUBLIC_URL", f"http://{HOST}:{PORT}")
 EMAIL_HOST = env.text("EMAIL_HOST", "")
 EMAIL_PORT = env.number("EMAIL_PORT", 587, least=1, most=65_535)
+MAILBOX_PORT = env.number("MAILBOX_PORT", 8002, least=1, most=65_535)
+MAILBOX_FOLDER = env.text("MAILBOX_FOLDER", "var/mailbox")
+MAIL_STAYS_HERE = CRM_IS_SANDBOX and not EMAIL_HOST
+if MAIL_STAYS_HERE:
+    EMAIL_HOST, EMAIL_PORT = "127.0.0.1", MAILBOX_PORT
 EMAIL_HOST_USER = env.text("EMAIL_HOST_USER", "")
 EMAIL_HOST_PASSWORD = env.text("EMAIL_HOST_PASSWORD", "")
 EMAIL_USE_TLS = env.flag("EMAIL_USE_TLS", False)

@@ -41,7 +41,7 @@ def stage(*, say: Callable[[str], object]) -> Iterator[tuple[str, dict[str, str]
     Raises StageFailed if it is not ready within a minute.
     """
     with _database() as url, tempfile.TemporaryDirectory(prefix="rota-demo-") as folder:
-        web, org = _free_port(), _free_port()
+        web, org, box = _free_port(), _free_port(), _free_port()
         environment = {
             **os.environ,
             "DATABASE_URL": url,
@@ -49,13 +49,16 @@ def stage(*, say: Callable[[str], object]) -> Iterator[tuple[str, dict[str, str]
             "PORT": str(web),
             "CRM_URL": "",
             "SANDBOX_PORT": str(org),
+            "EMAIL_HOST": "",
+            "MAILBOX_PORT": str(box),
+            "MAILBOX_FOLDER": str(Path(folder) / "mailbox"),
             "HTTPS_ONLY": "false",
             "ALLOWED_HOSTS": "127.0.0.1",
         }
         say("a throw-away database ...")
         for words in (["migrate", "--verbosity", "0"], ["sync_schedules"], ["seed_demo"]):
             _manage(words, environment)
-        say("the sandbox org, the web server and the task queues ...")
+        say("the sandbox org, the mailbox, the web server and the task queues ...")
         table = processes(
             Wanted(
                 sandbox_port=org,
@@ -63,6 +66,8 @@ def stage(*, say: Callable[[str], object]) -> Iterator[tuple[str, dict[str, str]
                 sandbox_data=folder,
                 queues=("default", *settings.Q_CLUSTER["ALT_CLUSTERS"]),
                 task_timeout=settings.Q_CLUSTER["timeout"],
+                mailbox_port=box,
+                mailbox_folder=environment["MAILBOX_FOLDER"],
             )
         )
         with _running(table, environment, Path(folder)) as running:

@@ -38,12 +38,15 @@ def why_off(*, worker: str) -> str:
 
 @dataclass(frozen=True)
 class Seen:
-    """Why sending is off (empty: it is on), until when, whether the database was restored, whether there is a relay."""
+    """Why sending is off (empty: it is on), until when; whether the database was restored; whether there is a relay,
+    and whether that is only this machine's mailbox.
+    """
 
     off: str
     until: datetime | None
     restored: bool
     relay: bool
+    stays_here: bool
 
 
 def seen() -> Seen:
@@ -55,7 +58,7 @@ def seen() -> Seen:
         off, until, known = cursor.fetchone() or ("", None, "")
     restored = known not in ("", epoch)
     off = off or ("the database was restored or failed over" if restored else "")
-    return Seen(off, until, restored, bool(settings.EMAIL_HOST))
+    return Seen(off, until, restored, bool(settings.EMAIL_HOST), settings.MAIL_STAYS_HERE)
 
 
 def switch_off(*, because: str, worker: str, for_s: float | None = None) -> None:

@@ -178,6 +178,7 @@ def test_no_page_breaks_the_content_security_policy(page: Page):
         *(f"/admin/routing/{model}/add/" for model in ("team", "rep", "membership", "shift", "inboundsource")),
         *(f"/admin/routing/{model}/add/" for model in ("rulebook", "account")),
         "/admin/fairness/",
+        "/admin/mailbox/",
     ]
 
     for place in places:

@@ -34,7 +34,7 @@ def test_the_example_file_names_every_setting_and_no_other() -> None:
 
 def test_the_example_file_shows_the_defaults(tmp_path: Path) -> None:
     shown = dict(re.findall(r"^#([A-Z][A-Z_0-9]+)=(.+)$", (PROJECT / ".env.example").read_text(), re.MULTILINE))
-    del shown["DATABASE_URL"]
+    del shown["DATABASE_URL"], shown["EMAIL_PORT"]  # given by `./rota`; the mailbox's while no relay is set
     for name, text in shown.items():
         value = getattr(settings, name)
         plain = ",".join(value) if isinstance(value, list) else str(value)

@@ -27,6 +27,8 @@ class Command(BaseCommand):
         must_be_free("PORT", settings.HOST, settings.PORT)
         if settings.CRM_IS_SANDBOX:
             must_be_free("SANDBOX_PORT", "127.0.0.1", settings.SANDBOX_PORT)
+        if settings.MAIL_STAYS_HERE:
+            must_be_free("MAILBOX_PORT", "127.0.0.1", settings.MAILBOX_PORT)
 
         self.stderr.write("rota: migrations and schedules ...")
         call_command("migrate", verbosity=0, interactive=False)
@@ -50,6 +52,8 @@ def wanted() -> Wanted:
         sandbox_data="var/sandbox",
         queues=("default", *settings.Q_CLUSTER["ALT_CLUSTERS"]),
         task_timeout=settings.Q_CLUSTER["timeout"],
+        mailbox_port=settings.MAILBOX_PORT if settings.MAIL_STAYS_HERE else None,
+        mailbox_folder=settings.MAILBOX_FOLDER,
     )
 
 
