@@ -130,7 +130,7 @@ class Org:
         found: dict[str, set[str]] = {}
         for start in range(0, len(wanted), EMAILS_PER_QUERY):
             part = wanted[start : start + EMAILS_PER_QUERY]
-            query = format_soql("SELECT Id, Email FROM User WHERE IsActive = true AND Email IN {}", part)
+            query = soql("SELECT Id, Email FROM User WHERE IsActive = true AND Email IN {}", part)
             for user in self.query(query):
                 found.setdefault(user["Email"].lower(), set()).add(user["Id"])
         return {email: ids.pop() for email, ids in found.items() if len(ids) == 1}
@@ -210,6 +210,11 @@ def connect() -> Org:
     if mine is None or mine[0] != os.getpid() or mine[1].address != address:
         mine = CONNECTED.org = (os.getpid(), Org(address))  # a forked child must not share its parent's socket
     return mine[1]
+
+
+def soql(text: str, *values: Any) -> str:
+    """The query with each {} replaced by a value, quoted and escaped as SOQL wants it."""
+    return str(format_soql(text, *values))
 
 
 def where(url: str) -> tuple[str, str | None]:

@@ -1,0 +1,45 @@
+"""Examine the org that Rota writes to."""
+
+import json
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from crmsync.doctor.examine import Person, examine
+from crmsync.doctor.findings import Verdict
+from routing.models import Rep
+
+MARKS = {
+    Verdict.OK: "  ok     ",
+    Verdict.WARNING: "  WARNING",
+    Verdict.PROBLEM: "  PROBLEM",
+    Verdict.UNKNOWN: "  unknown",
+}
+
+
+class Command(BaseCommand):
+    help = "Examine the CRM step by step and say what to fix; writes nothing. Exit 1: there are problems."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--json", action="store_true", help="one JSON object as the last line of stdout")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        reps = Rep.objects.filter(retired_at=None).order_by("name", "pk")
+        people = [Person(name=rep.name, crm_user_id=rep.crm_user_id) for rep in reps]
+        counts: Counter[str] = Counter()
+        findings = []
+        for finding in examine(people=people):
+            counts[finding.verdict] += 1
+            findings.append(asdict(finding))
+            if not options["json"]:
+                self.stdout.write(f"{MARKS[finding.verdict]}  {finding.step}: {finding.says}")
+                if finding.fix:
+                    self.stdout.write(f"{'':13}{finding.fix}")
+        if options["json"]:
+            self.stdout.write(json.dumps({**counts, "ok": not counts["problem"], "findings": findings}))
+        elif counts["problem"]:
+            self.stdout.write(f"{counts['problem']} problem(s) to fix.")
+        if counts["problem"]:
+            raise SystemExit(1)

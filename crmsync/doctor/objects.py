@@ -1,0 +1,109 @@
+"""Does an object of the org have what Rota writes to it? Pure: it compares a description with the mapping."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from crmsync.doctor.asking import Described
+from crmsync.doctor.findings import Finding, Verdict
+from crmsync.mapping import ObjectMapping
+
+KEY_LENGTH = 36
+"""Characters of Rota's key of a lead, a UUID."""
+
+
+def access(described: Described) -> Iterator[Finding]:
+    step, name = f"{described.name}: access", described.name
+    missing = [word for word, has in (("create", described.creatable), ("edit", described.updatable)) if not has]
+    if missing:
+        fix = f"Give the run-as user's permission set {' and '.join(missing)} on {name}."
+        yield Finding(step, Verdict.PROBLEM, f"The user may not {' or '.join(missing)} {name} records.", fix)
+    else:
+        yield Finding(step, Verdict.OK, f"The user may create and edit {name} records.")
+
+
+def external_id(described: Described, field_name: str) -> Iterator[Finding]:
+    step = f"{described.name}: {field_name}"
+    field = described.fields.get(field_name)
+    if field is None:
+        yield Finding(
+            step,
+            Verdict.PROBLEM,
+            f"{described.name} has no field {field_name}, or the user may not see it.",
+            f"Add a text field {field_name} (external id, unique, 255 characters) and let the user edit it.",
+        )
+        return
+    wrong = []
+    if not field["externalId"]:
+        wrong.append("is no external id")
+    if not field["unique"]:
+        wrong.append("is not unique, so that two records could answer to one key")
+    if field["type"] == "string" and field["length"] < KEY_LENGTH:
+        wrong.append(f"holds {field['length']} characters of {KEY_LENGTH}")
+    if not (field["createable"] and field["updateable"]):
+        wrong.append("cannot be edited by this user")
+    if wrong:
+        text = f"{field_name} {'; it '.join(wrong)}."
+        yield Finding(step, Verdict.PROBLEM, text, "Correct the field's settings and its field-level security.")
+    else:
+        yield Finding(step, Verdict.OK, f"{field_name} is there: external id, unique, editable.")
+
+
+def fields(described: Described, table: ObjectMapping, own: Mapping[str, str]) -> Iterator[Finding]:
+    """Every field that the mapping names exists, can be written, and is long enough. `own`: the org's own fields."""
+    step = f"{described.name}: fields"
+    sound = True
+    for ours, theirs in {**table.fields, **own}.items():
+        field = described.fields.get(theirs)
+        if field is None:
+            sound = False
+            yield Finding(
+                step,
+                Verdict.PROBLEM,
+                f"{theirs} ({ours}) does not exist, or the user may not see it: every record with it would be refused.",
+                f"Create {theirs}, or give the user's permission set access to it, or map {ours} elsewhere.",
+            )
+        elif not (field["createable"] and field["updateable"]):
+            sound = False
+            yield Finding(
+                step, Verdict.PROBLEM, f"{theirs} ({ours}) is read-only for this user.", f"Let the user edit {theirs}."
+            )
+        elif (most := table.lengths.get(theirs)) and field["length"] and field["length"] < most:
+            sound = False
+            yield Finding(
+                step,
+                Verdict.WARNING,
+                f"{theirs} holds {field['length']} characters where Rota sends up to {most}.",
+                f"Lengthen {theirs}; a longer text is refused with STRING_TOO_LONG.",
+            )
+    if sound:
+        yield Finding(step, Verdict.OK, f"All {len(table.fields) + len(own)} fields that Rota writes can be written.")
+
+
+def required(described: Described, table: ObjectMapping, external_id_field: str) -> Iterator[Finding]:
+    """What the org demands of a new record, and Rota does not always fill."""
+    filled = {*table.required, external_id_field, "OwnerId"}
+    demanded = sorted(
+        name
+        for name, field in described.fields.items()
+        if not field["nillable"] and not field["defaultedOnCreate"] and field["createable"] and name not in filled
+    )
+    step = f"{described.name}: required"
+    if demanded:
+        yield Finding(
+            step,
+            Verdict.PROBLEM,
+            f"New records need {', '.join(demanded)}, which Rota does not always fill.",
+            "Give these fields a default value, or make them optional.",
+        )
+    else:
+        yield Finding(step, Verdict.OK, "Nothing is required that Rota does not fill.")
+
+
+def examine_object(
+    described: Described, table: ObjectMapping, *, external_id_field: str, own: Mapping[str, str]
+) -> Sequence[Finding]:
+    return [
+        *access(described),
+        *external_id(described, external_id_field),
+        *fields(described, table, own),
+        *required(described, table, external_id_field),
+    ]

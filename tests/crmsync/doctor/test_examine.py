@@ -1,0 +1,73 @@
+"""The doctor, against a real (sandbox) org over HTTP."""
+
+from typing import Any
+
+from crmsync.doctor.examine import Person, examine
+from crmsync.doctor.findings import Verdict
+from crmsync.gateway import connect
+from tests.crmsync.sandbox_org import SandboxOrg
+
+
+def found(*people: Person) -> list[tuple[str, str, str]]:
+    return [(each.verdict.value, each.step, each.says) for each in examine(people=people)]
+
+
+def bad(*people: Person) -> list[str]:
+    return [f"{verdict} {step}" for verdict, step, _ in found(*people) if verdict != Verdict.OK]
+
+
+def user_id() -> str:
+    return str(connect().query("SELECT Id FROM User WHERE IsActive = true ORDER BY Id LIMIT 1")[0]["Id"])
+
+
+def test_a_well_org_has_nothing_to_fix(org: SandboxOrg) -> None:
+    assert bad(Person("Ann", user_id())) == []
+
+
+def test_without_settings_or_a_login_it_says_so_and_stops(org: SandboxOrg, settings: Any) -> None:
+    settings.CRM_CLIENT_SECRET = "not the one"
+    assert bad() == ["problem login"]
+    settings.CRM_URL = ""
+    assert bad() == ["problem settings"]
+
+
+def test_a_version_the_org_does_not_speak_is_a_problem(org: SandboxOrg, settings: Any) -> None:
+    settings.CRM_API_VERSION = "20.0"
+    assert "problem API version" in bad()
+
+
+def test_rules_that_would_refuse_records_are_warned_about(org: SandboxOrg) -> None:
+    org.ask("POST", "automation", {"kind": "duplicate_rule", "object": "Lead", "name": "Same_Email"})
+    rule = {
+        "kind": "validation_rule",
+        "object": "Lead",
+        "name": "No_X",
+        "field": "Company",
+        "value": "X",
+        "message": "no",
+    }
+    org.ask("POST", "automation", rule)
+    assert bad() == ["warning duplicate rules", "warning validation rules"]
+    assert "Same_Email (Lead)" in next(says for _, step, says in found() if step == "duplicate rules")
+
+
+def test_an_assignment_rule_is_named_and_does_no_harm(org: SandboxOrg) -> None:
+    org.ask(
+        "POST", "automation", {"kind": "assignment_rule", "object": "Lead", "name": "Everything", "owner": user_id()}
+    )
+    assert bad() == []
+    assert any("Everything (Lead)" in says for _, _, says in found())
+
+
+def test_reps_without_an_active_user_of_their_own_are_named(org: SandboxOrg) -> None:
+    mine = user_id()
+    people = [Person("Ann", mine), Person("Ben", mine[:15]), Person("Cid", ""), Person("Dee", "005000000000001AAA")]
+    says = {text for verdict, step, text in found(*people) if step == "reps"}
+    assert {text.split(" ")[0] for text in says} == {"Cid", "Dee's", "Ann,"}
+
+
+def test_a_question_that_the_org_does_not_answer_is_unknown_and_the_others_go_on(org: SandboxOrg) -> None:
+    org.fault("unavailable", times=1, path="/limits")
+    verdicts = [f"{verdict} {step}" for verdict, step, _ in found(Person("Ann", user_id()))]
+    assert "unknown limits" in verdicts
+    assert "ok reps" in verdicts

@@ -1,0 +1,74 @@
+"""What the doctor says of an object's description, without an org."""
+
+from typing import Any
+
+import pytest
+
+from crmsync.doctor.asking import Described
+from crmsync.doctor.findings import Verdict
+from crmsync.doctor.objects import examine_object
+from crmsync.mapping import ObjectMapping
+
+TABLE = ObjectMapping(fields={"email": "Email", "company": "Company"}, required=("Company",), lengths={"Company": 255})
+
+
+def field(name: str, **changed: Any) -> dict[str, Any]:
+    sound = {
+        "name": name, "type": "string", "length": 255, "externalId": False, "unique": False, "createable": True,
+        "updateable": True, "nillable": True, "defaultedOnCreate": False,
+    }  # fmt: skip
+    return {**sound, **changed}
+
+
+def described(*, without: str = "", **changed: dict[str, Any]) -> Described:
+    fields = {
+        "Email": field("Email"),
+        "Company": field("Company", nillable=False),
+        "Rota_Id__c": field("Rota_Id__c", externalId=True, unique=True),
+    }
+    for name, values in changed.items():
+        fields[name] = {**fields.get(name, field(name)), **values}
+    fields.pop(without, None)
+    return Described("Lead", True, True, fields)
+
+
+def wrong(described: Described, own: dict[str, str] | None = None) -> list[tuple[str, Verdict]]:
+    found = examine_object(described, TABLE, external_id_field="Rota_Id__c", own=own or {})
+    assert all(each.fix for each in found if each.verdict != Verdict.OK)
+    return [(each.step, each.verdict) for each in found if each.verdict != Verdict.OK]
+
+
+def test_a_sound_object_has_no_finding_but_ok() -> None:
+    assert wrong(described()) == []
+
+
+@pytest.mark.parametrize(
+    ("object", "step"),
+    [
+        (described(without="Rota_Id__c"), "Lead: Rota_Id__c"),
+        (described(Rota_Id__c={"unique": False}), "Lead: Rota_Id__c"),
+        (described(Rota_Id__c={"externalId": False}), "Lead: Rota_Id__c"),
+        (described(Rota_Id__c={"length": 20}), "Lead: Rota_Id__c"),
+        (described(Rota_Id__c={"updateable": False}), "Lead: Rota_Id__c"),
+        (described(without="Email"), "Lead: fields"),
+        (described(Email={"updateable": False}), "Lead: fields"),
+        (described(Region__c={"nillable": False}), "Lead: required"),
+        (Described("Lead", False, True, described().fields), "Lead: access"),
+        (Described("Lead", True, False, described().fields), "Lead: access"),
+    ],
+)
+def test_what_would_have_a_record_refused_is_a_problem(object: Described, step: str) -> None:
+    assert wrong(object) == [(step, Verdict.PROBLEM)]
+
+
+def test_a_short_field_is_a_warning() -> None:
+    assert wrong(described(Company={"length": 80})) == [("Lead: fields", Verdict.WARNING)]
+
+
+def test_a_required_field_with_a_default_or_filled_by_rota_is_no_finding() -> None:
+    assert wrong(described(Region__c={"nillable": False, "defaultedOnCreate": True})) == []
+
+
+def test_a_field_of_this_org_that_a_setting_names_has_to_exist() -> None:
+    assert wrong(described(), {"last_campaign": "Last__c"}) == [("Lead: fields", Verdict.PROBLEM)]
+    assert wrong(described(Last__c={}), {"last_campaign": "Last__c"}) == []
