@@ -8,6 +8,7 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path
 
+from config.contention_page import contention_page
 from config.fairness_page import fairness_page
 from config.home import numbers
 from config.mailbox_page import mailbox_page
@@ -26,7 +27,8 @@ class RotaAdminSite(AdminSite):
         fairness = path("fairness/", self.admin_view(self.fairness), name="fairness")
         mails = path("mailbox/", self.admin_view(self.mailbox), name="mailbox")
         mail = path("mailbox/<str:name>/", self.admin_view(self.mailbox), name="mailbox_mail")
-        return [live, fairness, mails, mail, *super().get_urls()]
+        contention = path("contention/", self.admin_view(self.contention), name="contention")
+        return [live, fairness, contention, mails, mail, *super().get_urls()]
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         return grouped(super().get_app_list(request))
@@ -49,3 +51,7 @@ class RotaAdminSite(AdminSite):
     def mailbox(self, request: HttpRequest, name: str = "") -> HttpResponse:
         """The campaign mail that stayed here, or one of it."""
         return mailbox_page(self, request, name)
+
+    def contention(self, request: HttpRequest) -> HttpResponse:
+        """Where Rota met locks in the CRM over some days."""
+        return contention_page(self, request)

@@ -87,6 +87,7 @@ MENU = (
             Entry("crmsync.lane"),
             Entry("crmsync.claim"),
             Entry("crmsync.attempt"),
+            Entry("crmsync.attempt", "Contention", page="admin:contention"),
             Entry("crmsync.orgstate", "Org"),
         ),
     ),

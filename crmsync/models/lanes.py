@@ -134,6 +134,10 @@ class Attempt(models.Model):
                 name="attempt_outcome_iff_ended",
             ),
         ]
+        indexes = [
+            # contention report: the attempts of a period
+            models.Index(fields=["begun_at"], name="attempt_by_time"),
+        ]
 
     def __str__(self) -> str:
         return f"attempt {self.number} of message {self.message_id}, {self.outcome or 'open'}"

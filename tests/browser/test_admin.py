@@ -179,6 +179,7 @@ def test_no_page_breaks_the_content_security_policy(page: Page):
         *(f"/admin/routing/{model}/add/" for model in ("rulebook", "account")),
         "/admin/fairness/",
         "/admin/mailbox/",
+        "/admin/contention/",
     ]
 
     for place in places:
