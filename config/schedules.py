@@ -24,6 +24,7 @@ SCHEDULES = {
     "plan shifts": Every(6 * 60, "routing.tasks.plan_shifts"),
     "reap expired claims": Every(1, "crmsync.tasks.reap"),
     "match CRM users": Every(10, "config.tasks.match_crm_users"),
+    "read back owners from the CRM": Every(1, "config.tasks.read_back_owners"),
     "wake the sender of campaign mail": Every(1, "outreach.tasks.wake_sender"),
     "reap expired claims on mails": Every(1, "outreach.tasks.reap"),
 }

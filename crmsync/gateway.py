@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -136,12 +136,15 @@ class Org:
         return {email: ids.pop() for email, ids in found.items() if len(ids) == 1}
 
     def query(self, soql: str) -> list[dict[str, Any]]:
-        records: list[dict[str, Any]] = []
+        return [record for page in self.pages(soql) for record in page]
+
+    def pages(self, soql: str) -> Iterator[list[dict[str, Any]]]:
+        """The records of a query, up to 2,000 at a time. Raises CallFailed."""
         answer = self.call("GET", "query/", None, {}, params={"q": soql})
         while True:
-            records += answer["records"]
+            yield answer["records"]
             if answer["done"]:
-                return records
+                return
             answer = self.call("GET", answer["nextRecordsUrl"].split(f"/v{self.address.api_version}/", 1)[1], None, {})
 
     def call(

@@ -16,9 +16,9 @@ from routing.models import Assignment, Lead, Membership, Rep, Team
 from routing.shares import moved
 
 
-def choose(*, lead: Lead, membership: Membership, by: str, reason: str) -> Assignment:
+def choose(*, lead: Lead, membership: Membership, by: str, reason: str, tell_the_crm: bool = True) -> Assignment:
     """Assign an open lead, which nobody has now, to a member. Call inside a transaction that has locked the lead, the
-    team's turnstile and the rep's counters.
+    team's turnstile and the rep's counters. `tell_the_crm` is false where it was the CRM that said so.
 
     Hours, caps and parts do not stand in a person's way; raises HasLeft for a rep or team out of service.
     """
@@ -54,7 +54,8 @@ def choose(*, lead: Lead, membership: Membership, by: str, reason: str) -> Assig
         first_assigned_at=lead.first_assigned_at or now,
         set_aside_because="",
     )
-    _tell_the_crm(lead, rep)
+    if tell_the_crm:
+        _tell_the_crm(lead, rep)
     return Assignment.objects.create(
         lead=lead,
         membership=membership,

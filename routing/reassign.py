@@ -9,15 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db import connection, transaction
-from django.db.models import F
+from django.db.models import Case, F, When
 
 from crmsync.nudge import nudge
 from routing.choice import choose
 from routing.credits import give_back
 from routing.errors import LeadClosed, NobodyElse, NoReason
+from routing.leads import close
 from routing.models import Assignment, Lead, Membership, RepCount, TeamPart
 from routing.turns import Turn, take_turns_of
 from routing.turnstiles import hold_turnstiles
+
+CRM = "CRM"
+"""Who gave a lead to somebody, or took it, where it was done in the CRM."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,45 @@ def assign_by_hand(
     if current:
         _end([current], reason=Assignment.EndReason.REASSIGNED, by=by, note=reason, turn_back=turn_back)
     return choose(lead=lead, membership=membership, by=by, reason=reason)
+
+
+def respect_owner(*, lead_id: int, crm_user_id: str) -> Assignment | None:
+    """Somebody gave the lead another owner in the CRM: the rep who owns it there has it from now on. Call inside a
+    transaction.
+
+    Who owns it there but takes part in no team took it out of Rota's hands: it is closed, and None is returned, as
+    where nothing is to be done. The CRM is told nothing; it has what it said.
+    """
+    note = "Owner changed in the CRM"
+    owner = _membership_of(crm_user_id, lead_id=lead_id)
+    if owner is None:
+        if not _holds(lead_id, crm_user_id):
+            close(lead_ids=[lead_id], reason=Assignment.EndReason.TAKEN_OVER, by=CRM, note=f"{note}, to {crm_user_id}")
+        return None
+    lead = _open_leads([lead_id]).first()
+    if lead is None or _holds(lead_id, crm_user_id):
+        return None
+    current = Assignment.objects.current().filter(lead_id=lead_id).select_related("membership").first()
+    hold_turnstiles(team_ids={owner.team_id, *([current.team_id] if current else [])})
+    _lock_counts({owner.rep_id, *([current.membership.rep_id] if current else [])})
+    if current:
+        _end([current], reason=Assignment.EndReason.TAKEN_OVER, by=CRM, note=note, turn_back=False)
+    return choose(lead=lead, membership=owner, by=CRM, reason=note, tell_the_crm=False)
+
+
+def _holds(lead_id: int, crm_user_id: str) -> bool:
+    """Whether the lead is with the rep of this CRM user. Ids of 15 letters and of 18 agree in their first 15."""
+    current = Assignment.objects.current().filter(lead_id=lead_id)
+    return current.filter(membership__rep__crm_user_id__startswith=crm_user_id[:15]).exists()
+
+
+def _membership_of(crm_user_id: str, *, lead_id: int) -> Membership | None:
+    """Where the rep with this CRM user takes part, in the lead's team rather than in another."""
+    found = Membership.objects.filter(
+        active=True, team__retired_at=None, rep__retired_at=None, rep__crm_user_id__startswith=crm_user_id[:15]
+    )
+    own = Lead.objects.filter(pk=lead_id).values("team_id")
+    return found.order_by(Case(When(team_id__in=own, then=0), default=1), "pk").first()
 
 
 def decline(*, lead_id: int, by: str, reason: str) -> Turn:

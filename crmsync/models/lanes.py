@@ -150,6 +150,9 @@ class OrgState(models.Model):
     paused_until = models.DateTimeField(null=True)
     paused_reason = models.TextField(db_default="")
     failures = models.SmallIntegerField(db_default=0, help_text="Requests in a row that the org did not take.")
+    owners_read_until = models.DateTimeField(
+        null=True, help_text="The org's time up to which changes of owners were read back."
+    )
 
     class Meta:
         constraints = [

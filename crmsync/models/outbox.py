@@ -44,10 +44,24 @@ class CrmRecord(models.Model):
         null=True, help_text="The newest version that the CRM confirmed; null: it has no such record that we know of."
     )
     parents = models.JSONField(db_default=Value([], models.JSONField()), help_text="Parents the CRM last confirmed.")
+    owner = models.TextField(db_default="", help_text="The owner the CRM last confirmed; another one there is foreign.")
+    looked_up_at = models.DateTimeField(null=True, help_text="When the CRM was asked for the person behind it.")
+    written_as = models.TextField(db_default="", help_text="The object it is in the CRM, where not `object`.")
+    keeps_owner = models.BooleanField(
+        db_default=False, help_text="Somebody owned it in the CRM before Rota wrote it: the first write leaves that."
+    )
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["object", "external_id"], name="crm_record_once"),
+            models.CheckConstraint(
+                condition=Q(written_as="") | (Q(object="Lead") & Q(written_as="Contact")),
+                name="crm_record_only_a_lead_is_a_contact",
+            ),
+            models.CheckConstraint(
+                condition=Q(written_as="", keeps_owner=False) | Q(crm_id__isnull=False),
+                name="crm_record_adopted_has_its_id",
+            ),
             models.CheckConstraint(
                 condition=~Q(object="") & ~Q(external_id__in=["", ".", ".."]), name="crm_record_has_a_sendable_key"
             ),

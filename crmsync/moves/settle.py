@@ -147,11 +147,12 @@ WITH told AS MATERIALIZED (
        SET status = 'delivered', settled_at = clock_timestamp(), claim_id = NULL, attempts = m.attempts + 1
       FROM told
      WHERE m.id = told.id AND m.status = 'claimed' AND m.claim_id = %(token)s
-    RETURNING m.record_id, m.version, m.parents, told.crm_id
+    RETURNING m.record_id, m.version, m.parents, m.fields, told.crm_id
 )
 UPDATE crmsync_crmrecord AS r
    SET crm_id = coalesce(done.crm_id, r.crm_id), delivered_version = greatest(r.delivered_version, done.version),
-       parents = outbox_merge_parents(r.parents, done.parents)
+       parents = outbox_merge_parents(r.parents, done.parents), owner = coalesce(done.fields ->> 'owner', r.owner),
+       looked_up_at = coalesce(r.looked_up_at, clock_timestamp()), keeps_owner = false
   FROM done WHERE r.id = done.record_id
 """
 DEAD = """

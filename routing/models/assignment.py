@@ -50,6 +50,7 @@ class Assignment(models.Model):
         REASSIGNED = "reassigned", "Given to somebody else"
         DECLINED = "declined", "Declined"
         UNDONE = "undone", "Undone"
+        TAKEN_OVER = "taken_over", "Owner changed in the CRM"
 
     lead = models.ForeignKey(Lead, on_delete=models.PROTECT, related_name="assignments")
     membership = models.ForeignKey(Membership, on_delete=models.PROTECT, related_name="assignments", db_index=False)

@@ -1,0 +1,46 @@
+"""Respect what people do in the CRM: a lead that somebody gave to another owner there is theirs here, too."""
+
+from dataclasses import asdict, dataclass
+
+from django.db import transaction
+
+from crmsync.flows.owners import Changed, changed_owners
+from crmsync.gateway import connect
+from crmsync.moves.owners import acknowledge
+from routing.models import Lead
+from routing.reassign import respect_owner
+
+
+@dataclass
+class ReadBack:
+    """Leads whose owner had changed in the CRM: now with that rep, or out of Rota's hands; `late` where Rota had
+    meanwhile decided anew.
+    """
+
+    moved: int = 0
+    taken_over: int = 0
+    late: int = 0
+
+    def as_counts(self) -> dict[str, int]:
+        return asdict(self)
+
+
+def read_back_owners() -> ReadBack:
+    """Look, and follow. Each lead in a transaction of its own. Raises NotConfigured and CallFailed."""
+    done = ReadBack()
+    for changed in changed_owners(connect()):
+        follow(changed, done)
+    return done
+
+
+def follow(changed: Changed, done: ReadBack) -> None:
+    with transaction.atomic(durable=True):
+        lead = Lead.objects.filter(uid=changed.external_id, status__in=Lead.OPEN).first()
+        assignment = respect_owner(lead_id=lead.pk, crm_user_id=changed.owner) if lead else None
+        if not acknowledge(external_id=changed.external_id, owner=changed.owner):
+            transaction.set_rollback(True)
+            done.late += 1
+        elif assignment:
+            done.moved += 1
+        elif lead and not Lead.objects.filter(pk=lead.pk, status__in=Lead.OPEN).exists():
+            done.taken_over += 1
