@@ -88,6 +88,7 @@ MENU = (
             Entry("crmsync.claim"),
             Entry("crmsync.attempt"),
             Entry("crmsync.attempt", "Contention", page="admin:contention"),
+            Entry("crmsync.fieldmapping", "Field mapping"),
             Entry("crmsync.orgstate", "Org"),
         ),
     ),

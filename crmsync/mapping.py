@@ -3,11 +3,12 @@
 A field without a line here is not sent; it stays in the message. What Salesforce requires and Rota does not know gets a
 placeholder when the record is created, so that a lead with nothing but an address still lands.
 
-Fields that an org has only if somebody made them, such as the last campaign of a lead, have no line here: a name that
-the org does not know would have the whole record refused. Settings name them (CRM_MAIL_FIELDS); they come in as `own`.
+Fields that an org has only if somebody made them have no line here: a name that the org does not know would have the
+whole record refused. People name them in the admin, settings name those of campaign mail; see field_map.py.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,12 +20,13 @@ class ObjectMapping:
     """`fields`: Rota's name to Salesforce's. `required`: Salesforce refuses to create a record without them.
 
     `lengths`: characters that Salesforce's standard fields hold (its object reference). A longer text is cut for the
-    CRM, which would refuse the whole record for it; Rota keeps all of it.
+    CRM, which would refuse the whole record for it; Rota keeps all of it. `texts`: fields known to take a text only.
     """
 
     fields: Mapping[str, str]
     required: Sequence[str] = field(default=())
     lengths: Mapping[str, int] = field(default_factory=dict)
+    texts: Collection[str] = field(default=frozenset())
 
 
 MAPPING: Mapping[str, ObjectMapping] = {
@@ -76,23 +78,18 @@ MAPPING: Mapping[str, ObjectMapping] = {
 
 def body(
     *,
-    object: str,
+    table: ObjectMapping,
     fields: Mapping[str, Any],
     parents: Sequence[Mapping[str, str]],
     external_id_field: str,
     creating: bool,
-    own: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The record as Salesforce takes it, without its own external id. `creating`: the CRM never confirmed it yet.
-    `own`: fields of this org that no table has, Rota's name to the org's.
-
-    Raises KeyError for an object that has no table.
-    """
-    table = MAPPING[object]
-    names = {**(own or {}), **table.fields}
-    record = {
-        names[name]: cut(value, table.lengths.get(names[name])) for name, value in fields.items() if name in names
-    }
+    """The record as Salesforce takes it, without its own external id. `creating`: the CRM never confirmed it yet."""
+    record = {}
+    for name, value in fields.items():
+        if name in table.fields:
+            theirs = table.fields[name]
+            record[theirs] = cut(as_text(value) if theirs in table.texts else value, table.lengths.get(theirs))
     for name in table.required:
         if (name in record and record[name] in (None, "")) or (creating and name not in record):
             record[name] = PLACEHOLDER
@@ -102,6 +99,13 @@ def body(
         else:
             record[lookup_field(parent["relation"])] = parent["crm_id"]
     return record
+
+
+def as_text(value: Any) -> Any:
+    """The value as a text field takes it; what has parts becomes JSON, and nothing stays nothing."""
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 def cut(value: Any, most: int | None) -> Any:

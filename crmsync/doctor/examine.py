@@ -4,7 +4,7 @@ A step that the org does not answer is told as unknown with the org's own words,
 there are no others.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -13,6 +13,7 @@ from crmsync.doctor import asking
 from crmsync.doctor.findings import Finding, Verdict
 from crmsync.doctor.objects import examine_object
 from crmsync.errors import CallFailed, NotConfigured
+from crmsync.field_map import mapping_of
 from crmsync.gateway import Org, connect
 from crmsync.lockpolicy import long_id
 from crmsync.mapping import MAPPING
@@ -107,8 +108,7 @@ def one_object(org: Org, name: str) -> Sequence[Finding]:
             raise
         text = f"The org has no object {name}, or the user may not see it."
         return [Finding(f"{name}: access", Verdict.PROBLEM, text, f"Give the run-as user access to {name}.")]
-    own: Mapping[str, str] = settings.CRM_MAIL_FIELDS if name == "Lead" else {}
-    return examine_object(described, MAPPING[name], external_id_field=settings.CRM_EXTERNAL_ID_FIELD, own=own)
+    return examine_object(described, mapping_of(name), external_id_field=settings.CRM_EXTERNAL_ID_FIELD)
 
 
 def assignment_rules(org: Org) -> Sequence[Finding]:

@@ -1,6 +1,6 @@
 """Does an object of the org have what Rota writes to it? Pure: it compares a description with the mapping."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from crmsync.doctor.asking import Described
 from crmsync.doctor.findings import Finding, Verdict
@@ -47,11 +47,11 @@ def external_id(described: Described, field_name: str) -> Iterator[Finding]:
         yield Finding(step, Verdict.OK, f"{field_name} is there: external id, unique, editable.")
 
 
-def fields(described: Described, table: ObjectMapping, own: Mapping[str, str]) -> Iterator[Finding]:
-    """Every field that the mapping names exists, can be written, and is long enough. `own`: the org's own fields."""
+def fields(described: Described, table: ObjectMapping) -> Iterator[Finding]:
+    """Every field that the mapping names exists, can be written, and is long enough."""
     step = f"{described.name}: fields"
     sound = True
-    for ours, theirs in {**table.fields, **own}.items():
+    for ours, theirs in table.fields.items():
         field = described.fields.get(theirs)
         if field is None:
             sound = False
@@ -75,7 +75,7 @@ def fields(described: Described, table: ObjectMapping, own: Mapping[str, str]) -
                 f"Lengthen {theirs}; a longer text is refused with STRING_TOO_LONG.",
             )
     if sound:
-        yield Finding(step, Verdict.OK, f"All {len(table.fields) + len(own)} fields that Rota writes can be written.")
+        yield Finding(step, Verdict.OK, f"All {len(table.fields)} fields that Rota writes can be written.")
 
 
 def required(described: Described, table: ObjectMapping, external_id_field: str) -> Iterator[Finding]:
@@ -98,12 +98,10 @@ def required(described: Described, table: ObjectMapping, external_id_field: str)
         yield Finding(step, Verdict.OK, "Nothing is required that Rota does not fill.")
 
 
-def examine_object(
-    described: Described, table: ObjectMapping, *, external_id_field: str, own: Mapping[str, str]
-) -> Sequence[Finding]:
+def examine_object(described: Described, table: ObjectMapping, *, external_id_field: str) -> Sequence[Finding]:
     return [
         *access(described),
         *external_id(described, external_id_field),
-        *fields(described, table, own),
+        *fields(described, table),
         *required(described, table, external_id_field),
     ]

@@ -17,6 +17,7 @@ from django.db import InterfaceError, OperationalError, connection
 
 from crmsync.chunks import Candidate
 from crmsync.errors import CallFailed, ClaimLost, Fault
+from crmsync.field_map import mapping_of
 from crmsync.gateway import Org, Row, connect
 from crmsync.mapping import MAPPING, body
 from crmsync.models import Operation
@@ -117,25 +118,24 @@ def send(*, chunk: Chunk, org: Org) -> Settled:
 
 def bodies(chunk: Chunk) -> tuple[list[tuple[Candidate, Row]], list[Outcome]]:
     """The rows as Salesforce takes them, and those it never could."""
+    if chunk.operation != Operation.UPSERT:
+        fault = Fault("NO_ROAD", f"Rota cannot {chunk.operation} records yet.")
+        return [], [Outcome(candidate, fault=fault) for candidate in chunk.rows]
+    if chunk.object not in MAPPING:
+        fault = Fault("NO_MAPPING", f"{chunk.object} has no field mapping.")
+        return [], [Outcome(candidate, fault=fault) for candidate in chunk.rows]
+    table = mapping_of(chunk.object)
     rows: list[tuple[Candidate, Row]] = []
-    refused: list[Outcome] = []
     for candidate in chunk.rows:
-        if chunk.operation != Operation.UPSERT:
-            refused.append(Outcome(candidate, fault=Fault("NO_ROAD", f"Rota cannot {chunk.operation} records yet.")))
-            continue
-        if chunk.object not in MAPPING:
-            refused.append(Outcome(candidate, fault=Fault("NO_MAPPING", f"{chunk.object} has no field mapping.")))
-            continue
         record = body(
-            object=chunk.object,
+            table=table,
             fields=candidate.fields,
             parents=candidate.parents,
             external_id_field=settings.CRM_EXTERNAL_ID_FIELD,
             creating=candidate.creating,
-            own=settings.CRM_MAIL_FIELDS if chunk.object == "Lead" else None,
         )
         rows.append((candidate, Row(candidate.external_id, record)))
-    return rows, refused
+    return rows, []
 
 
 def settle_patiently(*, chunk: Chunk, outcomes: list[Outcome], whole_request: Fault | None) -> Settled:

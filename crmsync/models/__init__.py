@@ -2,6 +2,7 @@
 
 from crmsync.models.batches import Batch, Operation
 from crmsync.models.dead import DeadLetter, LockFailure
+from crmsync.models.field_mapping import FieldMapping
 from crmsync.models.lanes import Attempt, Claim, Lane, OrgState
 from crmsync.models.outbox import CrmRecord, FailureKind, OutboxMessage
 
@@ -12,6 +13,7 @@ __all__ = [
     "CrmRecord",
     "DeadLetter",
     "FailureKind",
+    "FieldMapping",
     "Lane",
     "LockFailure",
     "Operation",

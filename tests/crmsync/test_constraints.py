@@ -15,6 +15,7 @@ COPY = (
     "INSERT INTO crmsync_outboxmessage (record_id, version, fields, status, claim_id)"
     " SELECT record_id, {}, '{{}}', {}, {} FROM crmsync_outboxmessage WHERE id = %(id)s"
 )
+FIELD = "INSERT INTO crmsync_fieldmapping (object, ours, theirs) VALUES ({})"
 TOKEN = uuid.UUID(int=1)
 PARENT = '{"relation": "Account", "object": "Account", "external_id": "a"}'
 CLAIMED = f"status = 'claimed', claim_id = '{TOKEN}'"
@@ -31,6 +32,18 @@ BROKEN = [
     ("crm_record_has_a_sendable_key", ["INSERT INTO crmsync_crmrecord (object, external_id) VALUES ('', 'two')"]),
     ("crm_record_delivered_not_ahead_of_drawn", ["UPDATE crmsync_crmrecord SET delivered_version = version + 1"]),
     ("crm_record_parents_are_a_list", ["UPDATE crmsync_crmrecord SET parents = '{}'"]),
+    (
+        "crm_record_only_a_lead_is_a_contact",
+        ["UPDATE crmsync_crmrecord SET object = 'Account', written_as = 'Contact', crm_id = '003'"],
+    ),
+    ("crm_record_only_a_lead_is_a_contact", ["UPDATE crmsync_crmrecord SET written_as = 'Account', crm_id = '001'"]),
+    ("crm_record_adopted_has_its_id", ["UPDATE crmsync_crmrecord SET written_as = 'Contact'"]),
+    ("crm_record_adopted_has_its_id", ["UPDATE crmsync_crmrecord SET keeps_owner = true"]),
+    ("field_mapping_once", [FIELD.format("'Lead', 'job', 'A'"), FIELD.format("'Lead', 'job', 'B'")]),
+    ("field_mapping_one_source_per_field", [FIELD.format("'Lead', 'a', 'A'"), FIELD.format("'Lead', 'b', 'a'")]),
+    ("field_mapping_names_a_field", [FIELD.format("'Lead', '', 'A'")]),
+    ("field_mapping_object_is_known", [FIELD.format("'Case', 'a', 'A'")]),
+    ("field_mapping_is_an_api_name", [FIELD.format("'Lead', 'a', 'A B'")]),
     ("outbox_once_per_version", [MESSAGE.format(CLAIMED), COPY.format("1", "'pending'", "NULL")]),
     ("outbox_one_pending_per_record", [COPY.format("2", "'pending'", "NULL")]),
     ("outbox_one_claimed_per_record", [MESSAGE.format(CLAIMED), COPY.format("2", "'claimed'", f"'{TOKEN}'")]),

@@ -4,13 +4,21 @@ import json
 from pathlib import Path
 from typing import Any
 
-from crmsync.mapping import MAPPING, PLACEHOLDER, body
+import pytest
+
+from crmsync.field_map import mapping_of
+from crmsync.mapping import MAPPING, PLACEHOLDER, ObjectMapping, body
+from crmsync.models import FieldMapping
 
 SCHEMA = Path(__file__).resolve().parents[2] / "crmsync" / "sandbox" / "schema.json"
 
 
 def lead(fields: dict[str, Any], *, creating: bool = False) -> dict[str, Any]:
-    return body(object="Lead", fields=fields, parents=(), external_id_field="Rota_Id__c", creating=creating)
+    return sent_as(MAPPING["Lead"], fields, creating=creating)
+
+
+def sent_as(table: ObjectMapping, fields: dict[str, Any], *, creating: bool = False) -> dict[str, Any]:
+    return body(table=table, fields=fields, parents=(), external_id_field="Rota_Id__c", creating=creating)
 
 
 def test_every_mapped_field_exists_in_the_sandbox_org() -> None:
@@ -34,27 +42,43 @@ def test_parents_are_named_by_external_id_or_by_their_own_id() -> None:
         {"relation": "Account", "object": "Account", "external_id": "acme"},
         {"relation": "Rating__r", "object": "Rating__c", "crm_id": "a0X1"},
     ]
-    sent = body(object="Contact", fields={}, parents=parents, external_id_field="Rota_Id__c", creating=False)
+    table = MAPPING["Contact"]
+    sent = body(table=table, fields={}, parents=parents, external_id_field="Rota_Id__c", creating=False)
     assert sent == {"Account": {"Rota_Id__c": "acme"}, "Rating__c": "a0X1"}
 
 
-def test_fields_of_campaign_mail_are_sent_only_to_an_org_that_has_them(settings: Any) -> None:
-    told = {"email": "a@b.example", "last_campaign": "Spring", "last_campaign_step": 2}
-    assert settings.CRM_MAIL_FIELDS == {}
-    assert lead(told) == {"Email": "a@b.example"}
-    own = {"last_campaign": "Last_Campaign__c", "email": "Other__c"}
-    sent = body(object="Lead", fields=told, parents=(), external_id_field="Rota_Id__c", creating=False, own=own)
-    assert sent == {"Email": "a@b.example", "Last_Campaign__c": "Spring"}
+@pytest.mark.django_db
+class TestWhatPeopleChanged:
+    def test_fields_of_campaign_mail_are_sent_only_to_an_org_that_has_them(self, settings: Any) -> None:
+        told = {"email": "a@b.example", "last_campaign": "Spring", "last_campaign_step": 2}
+        assert settings.CRM_MAIL_FIELDS == {}
+        assert sent_as(mapping_of("Lead"), told) == {"Email": "a@b.example"}
+        settings.CRM_MAIL_FIELDS = {"last_campaign": "Last_Campaign__c"}
+        assert sent_as(mapping_of("Lead"), told) == {"Email": "a@b.example", "Last_Campaign__c": "Spring"}
+        assert sent_as(mapping_of("Contact"), told) == {"Email": "a@b.example"}
+
+    def test_a_field_that_a_person_mapped_is_sent_and_one_mapped_to_nothing_is_not(self) -> None:
+        FieldMapping.objects.create(object="Lead", ours="budget", theirs="Budget__c")
+        FieldMapping.objects.create(object="Lead", ours="phone", theirs="")
+        FieldMapping.objects.create(object="Lead", ours="company", theirs="Firm__c")
+        told = {"budget": 7, "phone": "+1", "company": "Acme", "email": "a@b.example"}
+        assert sent_as(mapping_of("Lead"), told) == {"Budget__c": 7, "Firm__c": "Acme", "Email": "a@b.example"}
+
+    def test_what_the_org_requires_keeps_its_placeholder_when_its_field_is_mapped_away(self) -> None:
+        FieldMapping.objects.create(object="Lead", ours="company", theirs="Firm__c")
+        sent = sent_as(mapping_of("Lead"), {"company": "Acme", "last_name": "N"}, creating=True)
+        assert sent == {"Firm__c": "Acme", "LastName": "N", "Company": PLACEHOLDER}
+
+    def test_a_text_field_gets_a_text_no_longer_than_it_holds(self) -> None:
+        FieldMapping.objects.create(object="Lead", ours="answers", theirs="Answers__c", kind="string", length=10)
+        assert sent_as(mapping_of("Lead"), {"answers": ["a", "bcdefghij"]}) == {"Answers__c": '["a", "bc…'}
+        assert sent_as(mapping_of("Lead"), {"answers": True}) == {"Answers__c": "true"}
+        assert sent_as(mapping_of("Lead"), {"answers": None}) == {"Answers__c": None}
 
 
 def test_a_text_longer_than_its_field_is_cut_for_the_crm_and_says_so() -> None:
-    sent = body(
-        object="Lead",
-        fields={"first_name": "x" * 200, "last_name": "y" * 80, "company": "z" * 256, "employees": 7},
-        parents=[],
-        external_id_field="Rota_Id__c",
-        creating=True,
-    )
+    fields = {"first_name": "x" * 200, "last_name": "y" * 80, "company": "z" * 256, "employees": 7}
+    sent = lead(fields, creating=True)
     assert sent["FirstName"] == "x" * 39 + "…" and sent["LastName"] == "y" * 80
     assert len(sent["Company"]) == 255 and sent["NumberOfEmployees"] == 7
 

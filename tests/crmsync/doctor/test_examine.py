@@ -2,10 +2,14 @@
 
 from typing import Any
 
+import pytest
+
 from crmsync.doctor.examine import Person, examine
 from crmsync.doctor.findings import Verdict
 from crmsync.gateway import connect
 from tests.crmsync.sandbox_org import SandboxOrg
+
+pytestmark = pytest.mark.django_db
 
 
 def found(*people: Person) -> list[tuple[str, str, str]]:

@@ -1,5 +1,6 @@
 """What the doctor says of an object's description, without an org."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,7 +34,8 @@ def described(*, without: str = "", **changed: dict[str, Any]) -> Described:
 
 
 def wrong(described: Described, own: dict[str, str] | None = None) -> list[tuple[str, Verdict]]:
-    found = examine_object(described, TABLE, external_id_field="Rota_Id__c", own=own or {})
+    table = replace(TABLE, fields={**TABLE.fields, **(own or {})})
+    found = examine_object(described, table, external_id_field="Rota_Id__c")
     assert all(each.fix for each in found if each.verdict != Verdict.OK)
     return [(each.step, each.verdict) for each in found if each.verdict != Verdict.OK]
 
@@ -69,6 +71,6 @@ def test_a_required_field_with_a_default_or_filled_by_rota_is_no_finding() -> No
     assert wrong(described(Region__c={"nillable": False, "defaultedOnCreate": True})) == []
 
 
-def test_a_field_of_this_org_that_a_setting_names_has_to_exist() -> None:
+def test_a_field_of_this_org_that_a_person_mapped_has_to_exist() -> None:
     assert wrong(described(), {"last_campaign": "Last__c"}) == [("Lead: fields", Verdict.PROBLEM)]
     assert wrong(described(Last__c={}), {"last_campaign": "Last__c"}) == []

@@ -1,0 +1,111 @@
+"""Which field of Rota goes into which field of the CRM: the usual table, and what people changed."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from crmsync.desk.lists import BigList
+from crmsync.doctor.field_check import Checked, check_field
+from crmsync.field_map import mapping_of
+from crmsync.mapping import MAPPING
+from crmsync.models import FieldMapping
+
+
+class FieldMappingForm(forms.ModelForm):
+    """A mapping that the org was asked about, where it answers."""
+
+    checked: Checked | None = None
+
+    class Meta:
+        model = FieldMapping
+        fields = ("object", "ours", "theirs")
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or self.cleaned_data
+        name, ours, theirs = given.get("object"), given.get("ours"), given.get("theirs")
+        if not (name and ours and theirs):
+            return given
+        taken = {
+            there: here
+            for here, there in mapping_of(name).fields.items()
+            if here not in (ours, self.initial.get("ours"))
+        }
+        if theirs in taken:
+            self.add_error(
+                "theirs", f"{theirs} is filled from {taken[theirs]}. Map that elsewhere first, or to nothing."
+            )
+            return given
+        self.checked = check_field(object=name, field=theirs)
+        if self.checked.asked and self.checked.problem:
+            self.add_error("theirs", self.checked.problem)
+        return given
+
+
+@admin.register(FieldMapping)
+class FieldMappingAdmin(BigList):
+    form = FieldMappingForm
+    list_display = ("ours", "object", "to", "state")
+    list_filter = ("object",)
+    list_title = "Field mapping"
+    ordering = ("object", "ours")
+    search_fields = ("ours", "theirs")
+    actions = ("check",)
+    empty_says = "Nothing was changed: every field goes where the table below says."
+    change_list_template = "admin/crmsync/field_mapping.html"
+
+    @admin.display(description="field in the CRM")
+    def to(self, row: FieldMapping) -> SafeString | str:
+        return row.theirs or format_html('<span class="quiet">{}</span>', "not sent")
+
+    @admin.display(description="the org says")
+    def state(self, row: FieldMapping) -> SafeString | str:
+        if not row.theirs:
+            return "–"
+        if row.problem:
+            return format_html('<span class="state dead">{}</span>', row.problem)
+        if row.checked_at is None:
+            return format_html('<span class="state pending">{}</span>', "not asked yet")
+        return f"{row.kind}, {row.length} characters" if row.length else row.kind
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        changed = {(row.object, row.ours) for row in FieldMapping.objects.all()}
+        usual = [
+            (name, [(ours, theirs, (name, ours) in changed) for ours, theirs in table.fields.items()])
+            for name, table in MAPPING.items()
+        ]
+        return super().changelist_view(request, {"usual": usual, **(extra_context or {})})
+
+    def save_model(self, request: HttpRequest, obj: FieldMapping, form: Any, change: bool) -> None:
+        note(obj, form.checked)
+        super().save_model(request, obj, form, change)
+        if form.checked and not form.checked.asked:
+            self.message_user(request, f"Saved, and believed. {form.checked.problem}", messages.WARNING)
+
+    @admin.action(description="Ask the org about these fields", permissions=["change"])
+    def check(self, request: HttpRequest, rows: QuerySet[FieldMapping]) -> None:
+        wrong = 0
+        for row in rows.exclude(theirs="")[:200]:
+            found = check_field(object=row.object, field=row.theirs)
+            note(row, found)
+            row.save(update_fields=["kind", "length", "checked_at", "problem"])
+            wrong += bool(found.problem)
+        level = messages.WARNING if wrong else messages.SUCCESS
+        self.message_user(
+            request, f"Asked. {wrong} would be refused." if wrong else "Asked. All of them are taken.", level
+        )
+
+
+def note(row: FieldMapping, checked: Checked | None) -> None:
+    """Keep what the org said; of a field that is not sent, nothing."""
+    if checked is None or not checked.asked:
+        row.kind, row.length, row.checked_at = "", None, None
+        row.problem = ""
+        return
+    row.kind, row.length, row.checked_at = checked.kind, checked.length, timezone.now()
+    row.problem = checked.problem

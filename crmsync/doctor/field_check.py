@@ -1,0 +1,40 @@
+"""Does a field of the org take what Rota would write into it? Asked before a person's mapping is believed."""
+
+from dataclasses import dataclass
+
+from crmsync.doctor.asking import describe
+from crmsync.errors import CallFailed, NotConfigured
+from crmsync.gateway import connect
+
+WRITABLE_KINDS = {
+    "string", "textarea", "picklist", "combobox", "multipicklist", "url", "phone", "email", "int", "double", "currency",
+    "percent", "boolean", "date", "datetime", "reference",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """`problem`: why no record with this field would be taken; "": none. `asked`: the org answered at all."""
+
+    asked: bool
+    problem: str = ""
+    kind: str = ""
+    length: int | None = None
+
+
+def check_field(*, object: str, field: str) -> Checked:
+    """What the org says of this field; an org that does not answer leaves the question open."""
+    try:
+        described = describe(connect(), object)
+    except (CallFailed, NotConfigured) as error:
+        return Checked(asked=False, problem=f"The org was not asked: {error}")
+    known = next((each for name, each in described.fields.items() if name.lower() == field.lower()), None)
+    if known is None:
+        return Checked(True, f"{object} has no field {field}, or Rota's user in the org may not see it.")
+    if known["name"] != field:
+        return Checked(True, f"The field is called {known['name']}, in these letters.")
+    if not (known["createable"] and known["updateable"]):
+        return Checked(True, f"{field} is read-only for Rota's user in the org.")
+    if known["type"] not in WRITABLE_KINDS:
+        return Checked(True, f"{field} is of type {known['type']}, which Rota does not write.")
+    return Checked(True, kind=known["type"], length=known["length"] or None)

@@ -1,0 +1,32 @@
+"""Which fields of an object are sent, and under which name: the usual table, and above it what people changed.
+
+Read for every chunk, one indexed look: a change counts from the next chunk on, in every process.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from django.conf import settings
+
+from crmsync.mapping import MAPPING, ObjectMapping
+from crmsync.models import FieldMapping
+
+
+def mapping_of(object: str) -> ObjectMapping:
+    """The table of this object as it stands. Raises KeyError for an object that has none."""
+    usual = MAPPING[object]
+    own: Mapping[str, str] = settings.CRM_MAIL_FIELDS if object == "Lead" else {}
+    rows = list(FieldMapping.objects.filter(object=object))
+    if not rows and not own:
+        return usual
+    changed = {row.ours: row.theirs for row in rows}
+    return replace(
+        usual,
+        fields={ours: theirs for ours, theirs in {**own, **usual.fields, **changed}.items() if theirs},
+        lengths={**usual.lengths, **{row.theirs: row.length for row in rows if row.length}},
+        texts=frozenset(row.theirs for row in rows if row.kind in TEXTS),
+    )
+
+
+TEXTS = {"string", "textarea", "picklist", "combobox", "url", "phone", "email"}
+"""Types of fields, in the words of the API's describe, that take a text only."""
