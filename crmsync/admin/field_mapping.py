@@ -55,7 +55,7 @@ class FieldMappingAdmin(BigList):
     list_title = "Field mapping"
     ordering = ("object", "ours")
     search_fields = ("ours", "theirs")
-    actions = ("check",)
+    actions = ("ask_the_org",)
     empty_says = "Nothing was changed: every field goes where the table below says."
     change_list_template = "admin/crmsync/field_mapping.html"
 
@@ -88,7 +88,7 @@ class FieldMappingAdmin(BigList):
             self.message_user(request, f"Saved, and believed. {form.checked.problem}", messages.WARNING)
 
     @admin.action(description="Ask the org about these fields", permissions=["change"])
-    def check(self, request: HttpRequest, rows: QuerySet[FieldMapping]) -> None:
+    def ask_the_org(self, request: HttpRequest, rows: QuerySet[FieldMapping]) -> None:
         wrong = 0
         for row in rows.exclude(theirs="")[:200]:
             found = check_field(object=row.object, field=row.theirs)

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('crmsync', '0004_superseded_by_index'),
+        ('crmsync', '0030_batches'),
     ]
 
     operations = [

@@ -63,7 +63,7 @@ def test_without_an_org_the_mapping_is_saved_with_a_warning_and_can_be_asked_lat
     row = FieldMapping.objects.get()
     assert row.checked_at is None
     settings.CRM_URL = url
-    answer = staff.post(LIST, {"action": "check", "_selected_action": row.pk, "index": 0}, follow=True)
+    answer = staff.post(LIST, {"action": "ask_the_org", "_selected_action": row.pk, "index": 0}, follow=True)
     assert "1 would be refused" in said(answer)[-1]
     assert "has no field Nowhere__c" in answer.content.decode()
 
