@@ -57,6 +57,11 @@ CRM_BACKOFF_CAP_MS = env.number("CRM_BACKOFF_CAP_MS", 300_000, least=10, most=3_
 CRM_ATTEMPTS_MOST = env.number("CRM_ATTEMPTS_MOST", 8, least=1, most=50)
 CRM_ROADS = env.pairs("CRM_ROADS", values=("auto", "collections", "bulk2", "bulk1"))  # crmsync/roads.py
 CRM_BULK_FROM = env.number("CRM_BULK_FROM", 2_000, least=201, most=1_000_000)
+CRM_RELATIONS = env.pairs(  # crmsync/lockpolicy.py
+    "CRM_RELATIONS", values=("master-detail", "roll-up", "lookup", "restricted-lookup", "cleared-lookup")
+)
+CRM_OWNER_LOCKS = env.words("CRM_OWNER_LOCKS", [])
+CRM_CONCURRENCY_MOST = env.number("CRM_CONCURRENCY_MOST", 8, least=1, most=100)
 CRM_SERIAL_AFTER = env.number("CRM_SERIAL_AFTER", 4, least=1, most=50)
 
 # Campaign mail leaves through one relay, over SMTP. Without one it stays in a local mailbox, beside the sandbox org
@@ -161,6 +166,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # django-q2 is a clock and a pair of hands. `retry` starts at prefetch, so it must exceed
 # (ceil((queue_limit + bulk) / workers) + 1) * timeout + 5; config/checks.py holds every queue to that.
 Q_WORKERS = env.number("Q_WORKERS", 2, least=1, most=32)
+CRM_WORKERS = env.number("CRM_WORKERS", 4, least=1, most=32)
 Q_CLUSTER: dict[str, Any] = {
     "name": "default",
     "orm": "default",
@@ -178,7 +184,7 @@ Q_CLUSTER: dict[str, Any] = {
     "guard_cycle": 0.5,
     "label": "Task queue",
     "ALT_CLUSTERS": {
-        "crm": {"workers": Q_WORKERS, "queue_limit": Q_WORKERS, "timeout": 50, "retry": 240, "scheduler": False},
+        "crm": {"workers": CRM_WORKERS, "queue_limit": CRM_WORKERS, "timeout": 50, "retry": 240, "scheduler": False},
         # A task may wait for one slow reply of the relay; killed before that, its mail is in doubt.
         "outreach": {
             "workers": Q_WORKERS,

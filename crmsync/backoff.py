@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from crmsync.classify import Verdict
 from crmsync.models import FailureKind as Kind
+from crmsync.models.lanes import MOST_ROWS
 
 UNKNOWN_TRIES = 3
-MOST_ROWS = 200  # Salesforce takes no more in one sObject Collections request
 MOST_HALVINGS = 7  # 200 rows, halved seven times, are one
+UNTIL_MORE = 5  # clean chunks under a lane before its chunks may grow again
+MORE = 1.25
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,12 @@
 Pure: it looks at what was read and locks nothing. What it proposes is claimed afterwards, or not.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from crmsync.backoff import MOST_HALVINGS, MOST_ROWS
+from crmsync.backoff import MOST_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Candidate:
     creating: bool
     record_key: str
     parent_keys: tuple[str, ...]
+    pile: str | None = None
+    passed_at: datetime | None = None
 
     @property
     def keys(self) -> frozenset[str]:
@@ -42,37 +45,76 @@ class Candidate:
         """Where a failure is remembered: on the parents, which others need too; without parents on the record."""
         return self.parent_keys or (self.record_key,)
 
+    @property
+    def together(self) -> tuple[str, str, tuple[str, ...]]:
+        """Rows with the same of this share all their parents, and stay in one chunk."""
+        return self.object, self.operation, self.backoff_keys
+
 
 @dataclass(frozen=True, slots=True)
 class LaneView:
+    """`most_rows`: what its last failures left of a chunk. `failures`: lock failures in a row. `reserved_for`: the
+    message that has waited so long for this lane that nobody else may take it."""
+
     free: bool
-    failures: int
+    failures: int = 0
+    most_rows: int = MOST_ROWS
+    reserved_for: int | None = None
 
 
-def choose(candidates: Sequence[Candidate], lanes: Mapping[str, LaneView]) -> list[Candidate]:
-    """The chunk that the oldest sendable candidate leads, in the order in which it should be sent.
+Lanes = Mapping[str, LaneView]
+# How many rows a chunk may have whose worst lane has failed so often in a row and takes so many rows.
+Limit = Callable[[str, int, int], int]
 
-    Rows of one parent stay together unless they are more than a chunk; then the chunk is of that parent alone. A lane
-    that has failed halves every chunk it is part of. A lane that does not exist yet is free.
+
+def by_collections(object: str, failures: int, most_rows: int) -> int:
+    """The limit of whoever does not ask for another road: one sObject Collections request."""
+    return min(MOST_ROWS, most_rows)
+
+
+def open_to(group: Sequence[Candidate], lanes: Lanes) -> bool:
+    """Whether a group of rows with the same parents may take the lanes that these need."""
+    ids = {candidate.message_id for candidate in group}
+    return all(is_open(lanes[key], ids) for key in group[0].parent_keys if key in lanes)
+
+
+def is_open(lane: LaneView, ids: set[int]) -> bool:
+    return lane.free and (lane.reserved_for is None or lane.reserved_for in ids)
+
+
+def choose(candidates: Sequence[Candidate], lanes: Lanes, limit_of: Limit = by_collections) -> list[Candidate]:
+    """The chunk that the first sendable candidate leads, in the order in which it should be sent.
+
+    Rows of one parent stay together unless they are more than a chunk; then the chunk is of that parent alone. The
+    rest is filled with whole parents, in their order, as far as each fits. A lane that failed lately makes every chunk
+    it is part of smaller. A lane that does not exist yet is free.
     """
-    groups: dict[tuple[str, str, tuple[str, ...]], list[Candidate]] = {}
+    groups: dict[Any, list[Candidate]] = {}
     for candidate in candidates:
-        if all(lanes[key].free for key in candidate.keys if key in lanes):
-            keys = candidate.parent_keys or (candidate.record_key,)
-            together = (candidate.object, candidate.operation, keys)
-            groups.setdefault(together, []).append(candidate)
+        groups.setdefault(candidate.together, []).append(candidate)
     chosen: list[Candidate] = []
     limit = MOST_ROWS
-    for group in groups.values():
-        own_limit = min(row_limit(candidate, lanes) for candidate in group)
+    for whole in groups.values():
+        if chosen and (whole[0].kind != chosen[0].kind or len(chosen) >= limit):
+            continue
+        if not open_to(whole, lanes):
+            continue
+        group = [
+            row for row in whole if row.record_key not in lanes or is_open(lanes[row.record_key], {row.message_id})
+        ]
+        if not group:
+            continue
+        own_limit = limit_for(group, lanes, limit_of)
         if not chosen:
             chosen, limit = group[:own_limit], own_limit
-        elif group[0].kind == chosen[0].kind and len(chosen) + len(group) <= min(limit, own_limit):
+        elif len(chosen) + len(group) <= min(limit, own_limit):
             chosen += group
             limit = min(limit, own_limit)
     return sorted(chosen, key=lambda candidate: (candidate.parent_keys, candidate.external_id))
 
 
-def row_limit(candidate: Candidate, lanes: Mapping[str, LaneView]) -> int:
-    failures = max((lanes[key].failures for key in candidate.keys if key in lanes), default=0)
-    return max(1, MOST_ROWS >> min(failures, MOST_HALVINGS))
+def limit_for(group: Sequence[Candidate], lanes: Lanes, limit_of: Limit) -> int:
+    """The most rows of a chunk that has these among its rows."""
+    needed = [lanes[key] for candidate in group for key in candidate.keys if key in lanes]
+    failures = max((lane.failures for lane in needed), default=0)
+    return max(1, limit_of(group[0].object, failures, min((lane.most_rows for lane in needed), default=MOST_ROWS)))

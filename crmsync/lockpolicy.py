@@ -1,82 +1,103 @@
-"""What a write will lock in the org: the record itself and, by the declared policy, its parents.
+"""What a write will lock in the org, as one declared table: which relations, in which moment, and what beyond them.
 
 Salesforce locks the targets of a lookup when a child is written; who writes two children of one parent at once makes
 one of them wait, for ten seconds at most, and then fail. Rota therefore holds a lane for every key while it writes.
-The policy is declared, not observed: what it does not name (roll-ups, triggers, other writers) still shows up as
-contention and is backed off from.
+The policy is declared, not observed: what it does not name (triggers, flows, other writers) still shows up as
+contention and is backed off from. `lockkeys` turns it into the keys of a row.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-# Salesforce compares its own ids case-sensitively and external ids, by default, not.
-ID_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ012345"
+Moment = Literal["always", "if_changed", "never"]
+Operation = Literal["insert", "update", "delete"]
+
+GROUPS = "GROUP"  # the key of the org's one lock on group membership
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """One lookup of an object. `if_changed`: an update that keeps the parent does not lock it; an insert does."""
+    """When a write of the child locks the parent.
 
-    parent: str
-    if_changed: bool = False
+    `if_changed`: an update that keeps the parent does not lock it. `not_if`: an insert that sets one of these fields
+    to this value locks nothing. `also`: relations of the parent whose targets are locked with it. `rolls_up`: the
+    parent is saved with the child, so that its own parents are locked as by an update of it.
+    """
+
+    insert: Moment = "always"
+    update: Moment = "always"
+    delete: Moment = "always"
+    not_if: tuple[tuple[str, Any], ...] = ()
+    also: tuple[str, ...] = ()
+    rolls_up: bool = False
+
+    def locks(self, *, operation: Operation, fields: Mapping[str, Any], changed: bool) -> bool:
+        """Whether this write of a child locks this parent; `changed`: it was not the parent before, or is not now."""
+        moment: Moment = getattr(self, operation)
+        if operation == "insert" and any(name in fields and fields[name] == value for name, value in self.not_if):
+            return False
+        return moment == "always" or (moment == "if_changed" and changed)
 
 
-# Sources: Salesforce, "Managing Lookup Skew" (2013), and its record-locking cheat sheet.
-POLICY: Mapping[str, Mapping[str, Relation]] = {
-    "Lead": {},
-    "Contact": {"Account": Relation("Account")},
-    "Account": {"Parent": Relation("Account", if_changed=True)},
+ALWAYS = Relation()
+IF_CHANGED = Relation(update="if_changed", delete="never")
+NEVER = Relation(insert="never", update="never", delete="never")
+# Rota's names of the fields, and Salesforce's own.
+TASK = Relation(
+    not_if=(("status", "Completed"), ("Status", "Completed"), ("due_on", None), ("ActivityDate", None)),
+    also=("Account",),
+)
+
+# What a person may declare of a custom relation (CRM_RELATIONS), in Salesforce's words. Sources: "Record-Level Locking"
+# for master-detail and roll-ups; its cheat sheet for lookups, which lock nothing where deleting the parent clears them.
+KINDS: Mapping[str, Relation] = {
+    "master-detail": ALWAYS,
+    "roll-up": Relation(rolls_up=True),
+    "lookup": ALWAYS,
+    "restricted-lookup": IF_CHANGED,
+    "cleared-lookup": NEVER,
 }
 
-Parent = Mapping[str, str]
-Ids = Mapping[tuple[str, str], str]
+# Sources: Salesforce, "Managing Lookup Skew" (2013), "Record-Level Locking" and its cheat sheet, and for tasks the Data
+# Architect guide. Where they differ on updates that keep the parent, a lookup to an account counts as locking.
+STANDARD: Mapping[str, Mapping[str, Relation]] = {
+    "Lead": {},
+    "Account": {"Parent": IF_CHANGED},
+    "Campaign": {"Parent": IF_CHANGED},
+    "Contact": {"Account": ALWAYS},
+    "Opportunity": {"Account": ALWAYS, "Campaign": IF_CHANGED},
+    "CampaignMember": {"Campaign": ALWAYS, "Lead": IF_CHANGED, "Contact": IF_CHANGED},
+    "Task": {"Who": TASK, "What": TASK},
+    "AccountTeamMember": {"Account": Relation(update="never"), "User": NEVER},
+}
 
 
-def parent_keys(*, object: str, target: Sequence[Parent], confirmed: Sequence[Parent], known: Ids) -> tuple[str, ...]:
-    """The lock keys of a record's parents, sorted.
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The table in force. `owner_locks`: objects whose change of owner takes the org's lock on group membership."""
 
-    `target` is what the message names, `confirmed` what the CRM last confirmed; while a parent changes both are locked.
-    `known` maps (object, CRM id) to the external id of the record we have under it. A relation without a declared
-    policy counts as one that always locks.
+    relations: Mapping[str, Mapping[str, Relation]] = field(default_factory=lambda: STANDARD)
+    owner_locks: frozenset[str] = frozenset()
+
+    def relation(self, object: str, name: str) -> Relation:
+        """The rule of one relation. One that nobody declared locks always: too wide a lock costs a little time."""
+        return self.relations.get(object, {}).get(name, ALWAYS)
+
+    def locked_when_saved(self, object: str) -> Iterable[tuple[str, Relation]]:
+        """The relations of an object whose targets are locked whenever a record of it is saved."""
+        return [(name, rule) for name, rule in self.relations.get(object, {}).items() if rule.update == "always"]
+
+
+def declared(relations: Mapping[str, str], *, owner_locks: Iterable[str] = ()) -> Policy:
+    """The standard table with what was declared of this org: `{"Visit__c.Account__r": "roll-up"}`, a kind of KINDS.
+
+    Raises ValueError for a name that is not `Object.Relation`.
     """
-    policy = POLICY.get(object, {})
-    keys = set()
-    before = {parent["relation"]: key_of(parent, known) for parent in confirmed}
-    after = {**before, **{parent["relation"]: key_of(parent, known) for parent in target}}
-    for relation, key in after.items():
-        declared = policy.get(relation)
-        if declared and declared.if_changed and before.get(relation) == key:
-            continue
-        keys.add(key)
-        if relation in before:
-            keys.add(before[relation])
-    return tuple(sorted(keys))
-
-
-def key_of(parent: Parent, known: Ids) -> str:
-    if "external_id" in parent:
-        return record_key(parent["object"], parent["external_id"])
-    crm_id = long_id(parent["crm_id"])
-    if (external_id := known.get((parent["object"], crm_id))) is not None:
-        return record_key(parent["object"], external_id)
-    return f"{parent['object']}#{crm_id}"
-
-
-def record_key(object: str, external_id: str) -> str:
-    """One key for every spelling of one external id: too wide a lock costs a little time, too narrow a collision."""
-    return f"{object}:{external_id.casefold()}"
-
-
-def crm_ids(parents: Iterable[Parent]) -> set[tuple[str, str]]:
-    """The (object, CRM id) pairs among the parents, to be looked up in one query."""
-    return {(parent["object"], long_id(parent["crm_id"])) for parent in parents if "external_id" not in parent}
-
-
-def long_id(crm_id: str) -> str:
-    """The 18-letter form of a Salesforce id: the 15 letters and three that say which of them are capitals."""
-    if len(crm_id) != 15:
-        return crm_id
-    suffix = ""
-    for part in (crm_id[:5], crm_id[5:10], crm_id[10:]):
-        suffix += ID_LETTERS[sum(1 << place for place, letter in enumerate(part) if letter in ID_LETTERS[:26])]
-    return crm_id + suffix
+    table = {name: dict(rules) for name, rules in STANDARD.items()}
+    for name, kind in relations.items():
+        object, dot, relation = name.partition(".")
+        if not (object and dot and relation):
+            raise ValueError(f"'{name}' should be Object.Relation, such as Visit__c.Account__r.")
+        table.setdefault(object, {})[relation] = KINDS[kind]
+    return Policy(relations=table, owner_locks=frozenset(owner_locks))

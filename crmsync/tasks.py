@@ -3,6 +3,7 @@
 import logging
 from datetime import timedelta
 
+from django.conf import settings
 from django.utils import timezone
 
 from crmsync.errors import NotConfigured
@@ -20,7 +21,9 @@ SWEEP_EVERY = timedelta(seconds=60)
 def deliver() -> dict[str, int | bool]:
     """Drain the outbox. What is due within the minute gets a nudge for its very moment; the sweep does the rest."""
     try:
-        done = delivering.deliver(budget_s=DELIVER_BUDGET_S)
+        done = delivering.deliver(
+            budget_s=DELIVER_BUDGET_S, mass_here=max(1, settings.CRM_WORKERS - 1), wake_others=True
+        )
     except NotConfigured as error:
         log.info("not delivering: %s", error)
         return {}

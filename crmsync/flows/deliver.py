@@ -24,6 +24,7 @@ from crmsync.models import Operation
 from crmsync.moves.begin import begin, release
 from crmsync.moves.claim import Chunk, claim_next
 from crmsync.moves.settle import Outcome, Settled, settle
+from crmsync.nudge import nudge
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +50,18 @@ def worker_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def deliver(*, budget_s: float, worker: str = "", org: Org | None = None) -> Delivery:
+def deliver(
+    *,
+    budget_s: float,
+    worker: str = "",
+    org: Org | None = None,
+    mass_here: int | None = None,
+    wake_others: bool = False,
+) -> Delivery:
     """Send chunks for `budget_s` seconds or until nothing can be sent now. Call outside a transaction.
 
-    Raises NotConfigured where there is no org to send to.
+    `mass_here`: see `claim_next`. `wake_others`: with each mass chunk nudge one more worker, which stops where it finds
+    nothing. Raises NotConfigured where there is no org to send to.
     """
     org = org or connect()
     worker = worker or worker_name()
@@ -62,9 +71,11 @@ def deliver(*, budget_s: float, worker: str = "", org: Org | None = None) -> Del
         if time.monotonic() >= until:
             done.more = True
             return done
-        chunk = claim_next(worker=worker)
+        chunk = claim_next(worker=worker, mass_here=mass_here)
         if chunk is None:
             return done
+        if wake_others and chunk.is_mass:
+            nudge()
         try:
             settled = send(chunk=chunk, org=org)
         except ClaimLost as lost:

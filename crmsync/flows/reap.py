@@ -4,6 +4,7 @@ import logging
 from dataclasses import asdict, dataclass
 
 from crmsync.moves.lanes import prune_lanes
+from crmsync.moves.piles import prune_empty
 from crmsync.moves.reap import prune_claims, reap_next
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,7 @@ class Harvest:
     dead: int = 0
     lanes_pruned: int = 0
     claims_pruned: int = 0
+    piles_pruned: int = 0
 
     def as_counts(self) -> dict[str, int]:
         return asdict(self)
@@ -45,5 +47,6 @@ def reap() -> Harvest:
         found.put_back += reaped.put_back
         found.dead += reaped.dead
     found.lanes_pruned = prune_lanes(idle_s=IDLE_LANE_S, most=MOST_PRUNED)
+    found.piles_pruned = prune_empty(idle_s=IDLE_LANE_S, most=MOST_PRUNED)
     found.claims_pruned = prune_claims(older_s=OLD_CLAIM_S, most=MOST_PRUNED)
     return found

@@ -5,6 +5,7 @@ from crmsync.models.dead import DeadLetter, LockFailure
 from crmsync.models.field_mapping import FieldMapping
 from crmsync.models.lanes import Attempt, Claim, Lane, OrgState
 from crmsync.models.outbox import CrmRecord, FailureKind, OutboxMessage
+from crmsync.models.piles import Pile
 
 __all__ = [
     "Attempt",
@@ -19,4 +20,5 @@ __all__ = [
     "Operation",
     "OrgState",
     "OutboxMessage",
+    "Pile",
 ]

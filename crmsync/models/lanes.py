@@ -6,11 +6,14 @@ an upsert by external id may be repeated.
 """
 
 import uuid
+from collections.abc import Iterable
 from typing import Self
 
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+
+MOST_ROWS = 200  # Salesforce takes no more in one sObject Collections request
 
 
 class ClaimQuerySet(models.QuerySet["Claim"]):
@@ -79,6 +82,12 @@ class LaneQuerySet(models.QuerySet["Lane"]):
             not_before__lte=Now(),
         )
 
+    def open_to(self, message_ids: Iterable[int]) -> Self:
+        """Free, and reserved for nobody else."""
+        return self.free().filter(
+            Q(reserved_until__isnull=True) | Q(reserved_until__lte=Now()) | Q(reserved_for__in=list(message_ids))
+        )
+
 
 class Lane(models.Model):
     """The right to write under one lock key. Missing lanes are inserted when wanted and pruned when idle."""
@@ -88,10 +97,17 @@ class Lane(models.Model):
     not_before = models.DateTimeField(
         db_default=Now(), help_text="Backoff runs until then; in the past: idle since then."
     )
-    failures = models.SmallIntegerField(db_default=0, help_text="Each one halves the chunks that use this lane.")
+    failures = models.SmallIntegerField(db_default=0, help_text="Lock failures in a row.")
+    most_rows = models.SmallIntegerField(
+        db_default=MOST_ROWS, help_text="Of a chunk that uses it: halved by a failure, a quarter more after five clean."
+    )
+    clean = models.SmallIntegerField(db_default=0, help_text="Chunks without a failure since its rows last changed.")
     quarantined_until = models.DateTimeField(
         null=True, help_text="A call nobody answers for any more may still commit until then."
     )
+    reserved_for = models.BigIntegerField(null=True, help_text="The message that waited too long for it.")
+    reserved_since = models.DateTimeField(null=True, help_text="Since when that message has been passed over.")
+    reserved_until = models.DateTimeField(null=True)
 
     objects = LaneQuerySet.as_manager()
 
@@ -99,6 +115,13 @@ class Lane(models.Model):
         constraints = [
             models.CheckConstraint(condition=Q(failures__gte=0), name="lane_failures_not_negative"),
             models.CheckConstraint(condition=~Q(key=""), name="lane_key_not_empty"),
+            models.CheckConstraint(condition=Q(most_rows__gte=1), name="lane_takes_at_least_one_row"),
+            models.CheckConstraint(condition=Q(clean__gte=0), name="lane_clean_not_negative"),
+            models.CheckConstraint(
+                condition=Q(reserved_for__isnull=True, reserved_since__isnull=True, reserved_until__isnull=True)
+                | Q(reserved_for__isnull=False, reserved_since__isnull=False, reserved_until__isnull=False),
+                name="lane_reserved_for_since_until_together",
+            ),
         ]
         indexes = [
             # settle and reap: the lanes of a claim
@@ -144,7 +167,7 @@ class Attempt(models.Model):
 
 
 class OrgState(models.Model):
-    """The one row that says whether Rota may write to the org at all; while there is none, it may."""
+    """The one row that says whether Rota may write to the org, and how many mass chunks at once; none is none yet."""
 
     id = models.SmallIntegerField(primary_key=True, default=1)
     paused_until = models.DateTimeField(null=True)
@@ -153,11 +176,17 @@ class OrgState(models.Model):
     owners_read_until = models.DateTimeField(
         null=True, help_text="The org's time up to which changes of owners were read back."
     )
+    concurrency = models.FloatField(db_default=4.0, help_text="Mass chunks at once: learned, one more or half as many.")
+    window_at = models.DateTimeField(null=True, help_text="Since when the rows below are counted.")
+    window_rows = models.IntegerField(db_default=0)
+    window_locked = models.IntegerField(db_default=0, help_text="Of these, rows that failed for locks.")
+    cut_at = models.DateTimeField(null=True, help_text="When the concurrency was last halved.")
 
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(id=1), name="org_state_is_one_row"),
             models.CheckConstraint(condition=Q(failures__gte=0), name="org_state_failures_not_negative"),
+            models.CheckConstraint(condition=Q(concurrency__gte=1), name="org_state_concurrency_at_least_one"),
             models.CheckConstraint(
                 condition=Q(paused_until__isnull=True, paused_reason="")
                 | (Q(paused_until__isnull=False) & ~Q(paused_reason="")),

@@ -198,6 +198,8 @@ class OutboxMessage(models.Model):
     line = models.IntegerField(
         null=True, help_text="Where the row begins in the mass update's file; 1 is its first line."
     )
+    pile = models.TextField(null=True, help_text="Of a mass update: the pile it was planned into.")  # noqa: DJ001
+    passed_at = models.DateTimeField(null=True, help_text="Since when others have had the lanes it needs.")
     requested_by = models.TextField(db_default="", help_text="Who asked for it to be sent again.")
     reason = models.TextField(db_default="")
 
@@ -279,6 +281,22 @@ class OutboxMessage(models.Model):
         indexes = [
             # claim: the due head of one priority, oldest first; also the next due time
             models.Index(fields=["priority", "due_at", "id"], name="outbox_due", condition=Q(status="pending")),
+            # plan: mass messages that are in no pile yet
+            models.Index(
+                fields=["due_at", "id"],
+                name="outbox_unplanned",
+                condition=Q(status="pending", pile__isnull=True, priority=1),
+            ),
+            # claim: the messages of a pile, oldest first
+            models.Index(
+                fields=["pile", "id"], name="outbox_of_pile", condition=Q(status="pending", pile__isnull=False)
+            ),
+            # claim: who has been passed over, the longest first
+            models.Index(
+                fields=["passed_at", "id"],
+                name="outbox_passed_over",
+                condition=Q(status="pending", passed_at__isnull=False),
+            ),
             # settle and reap: the messages of a claim
             models.Index(fields=["claim"], name="outbox_of_claim", condition=Q(claim__isnull=False)),
             # what a version took over; without it, deleting messages would read the table once for each

@@ -1,227 +1,226 @@
 """A worker takes the next chunk: the messages, and the lanes that keep everybody else off what they will lock.
 
-Reads a bounded head of the due messages, never the whole table. Nothing here waits for anybody: a message or lane that
-another transaction holds is left to it.
+Who was passed over for too long goes first, then what a person waits for, then mass updates by the longest pile. Reads
+a bounded head of the due messages, never the whole table. A message or lane that another transaction holds is left to
+it; only who chooses among piles waits, for whoever is choosing.
 """
 
-from collections.abc import Iterable, Sequence
+import random
+import time
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models.functions import Now
 
-from crmsync import lockpolicy
-from crmsync.chunks import Candidate, LaneView, choose
-from crmsync.models import Claim, CrmRecord, Lane, OutboxMessage
+from crmsync import roads
+from crmsync.backoff import MOST_ROWS
+from crmsync.chunks import Candidate, Lanes, by_collections, choose
+from crmsync.models import Claim, Lane, OutboxMessage
+from crmsync.moves import piles
+from crmsync.moves.lanes import add_lanes
 from crmsync.moves.org import admit, may_write
+from crmsync.moves.pace import pace
+from crmsync.moves.reading import READ, candidates_of, look, note_passed, put_off
+from crmsync.moves.reserve import PATIENCE_MS, reserve
 
 HEAD = 200
 WINDOWS = 5  # how many heads deep a worker looks past lanes that others hold
+PICKS = 5  # how often a worker chooses anew when all of what it chose was in somebody's way
+PLAN_S = 1.0  # how long a worker that asks for a chunk plans, at most, while messages are in no pile yet
+INTERACTIVE, MASS = OutboxMessage.Priority.INTERACTIVE, OutboxMessage.Priority.MASS
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What one worker holds under one claim, in sending order."""
+    """What one worker holds under one claim, in sending order, and the road it should take."""
 
     token: UUID
     worker: str
     object: str
     operation: str
     rows: tuple[Candidate, ...]
+    road: roads.Road = roads.Road.COLLECTIONS
+
+    @property
+    def is_mass(self) -> bool:
+        return all(row.priority == MASS for row in self.rows)
 
 
-def claim_next(*, worker: str) -> Chunk | None:
-    """The next chunk for this worker, interactive messages first, or None: nothing that is due can be sent now."""
-    if not may_write():
-        return None
-    for priority in OutboxMessage.Priority.values:
-        seen: list[int] = []
-        since: datetime | None = None
-        for _ in range(WINDOWS):
-            head = read_head(priority=priority, since=since, seen=seen)
-            if not head:
-                break
-            sendable, lanes = sendable_now(head)
-            # Others start at the same head: what they were faster with is left out of the next choice.
-            while chosen := choose(sendable, lanes):
-                if chunk := take(worker=worker, wanted=chosen):
-                    return chunk
-                lost = {candidate.message_id for candidate in chosen}
-                sendable = [candidate for candidate in sendable if candidate.message_id not in lost]
-            seen += [message.pk for message in head]
-            since = head[-1].due_at
-            if len(head) < HEAD:
-                break
+def claim_next(*, worker: str, mass_here: int | None = None) -> Chunk | None:
+    """The next chunk for this worker, or None: nothing that is due can be sent now.
+
+    `mass_here`: so many mass chunks at most may be under way from this host, so that a worker is left for what a person
+    waits for. Between two batches of planning it looks at that first, too.
+    """
+    until = time.monotonic() + PLAN_S
+    while may_write():
+        room = pace(worker=worker).has_room(most_here=mass_here)
+        if chunk := claim_passed(worker=worker, mass=room) or claim_head(worker=worker):
+            return chunk
+        if not room:
+            return None
+        chunk, planned = claim_mass(worker=worker, mass_here=mass_here, plan=time.monotonic() < until)
+        if chunk or not planned:
+            return chunk
     return None
 
 
-def read_head(*, priority: int, since: datetime | None, seen: Sequence[int]) -> list[OutboxMessage]:
+def claim_passed(*, worker: str, mass: bool) -> Chunk | None:
+    """Those that others have been passing over: they get their lanes, or have them reserved."""
+    late = Now() - timedelta(milliseconds=PATIENCE_MS)
+    passed = OutboxMessage.objects.due().newest().filter(passed_at__isnull=False, passed_at__lte=late)
+    if not mass:
+        passed = passed.filter(priority=INTERACTIVE)
+    head = list(passed.order_by("passed_at", "pk").values_list(*READ, named=True)[:HEAD])
+    if not head:
+        return None
+    looked = look(candidates_of(head))
+    put_off(looked.later)
+    reserve(looked.passed)
+    return take_first(worker=worker, sendable=looked.sendable, lanes=looked.lanes)
+
+
+def claim_head(*, worker: str) -> Chunk | None:
+    """Interactive messages, the oldest first."""
+    seen: list[int] = []
+    since: datetime | None = None
+    for _ in range(WINDOWS):
+        head = read_head(priority=INTERACTIVE, since=since, seen=seen)
+        if not head:
+            return None
+        looked = look(candidates_of(head))
+        put_off(looked.later)
+        note_passed(looked.passed)
+        if chunk := take_first(worker=worker, sendable=looked.sendable, lanes=looked.lanes):
+            return chunk
+        seen += [message.pk for message in head]
+        since = head[-1].due_at
+        if len(head) < HEAD:
+            return None
+    return None
+
+
+def read_head(*, priority: int, since: datetime | None, seen: Sequence[int]) -> list[Any]:
     head = OutboxMessage.objects.due().newest().filter(priority=priority)
     if since is not None:
         head = head.filter(due_at__gte=since).exclude(pk__in=seen)
-    return list(head.select_related("record").order_by("due_at", "pk")[:HEAD])
+    return list(head.order_by("due_at", "pk").values_list(*READ, named=True)[:HEAD])
 
 
-def sendable_now(head: Sequence[OutboxMessage]) -> tuple[list[Candidate], dict[str, LaneView]]:
-    """The messages that nothing known stands in the way of, and their lanes.
-
-    Those whose lanes open at a known time are put off to it, so that they clog no head.
-    """
-    candidates = with_lock_keys(head)
-    keys = {key for candidate in candidates for key in candidate.keys}
-    lanes = {lane.key: lane for lane in Lane.objects.filter(key__in=keys)}
-    free = set(Lane.objects.free().filter(key__in=keys).values_list("key", flat=True))
-    coming = parents_first(candidates)
-    later: dict[int, datetime] = {}
-    sendable = []
-    for candidate in candidates:
-        if candidate.message_id in coming:
-            if (parent_due := coming[candidate.message_id]) is not None:
-                later[candidate.message_id] = parent_due
-            continue
-        opens = [
-            max(lane.not_before, lane.quarantined_until or lane.not_before)
-            for key in candidate.keys
-            if key not in free and (lane := lanes.get(key)) and lane.claim_id is None
-        ]
-        if opens:
-            later[candidate.message_id] = max(opens)
-        else:
-            sendable.append(candidate)
-    if later:
-        put_off(later)
-    return sendable, {key: LaneView(key in free, lane.failures) for key, lane in lanes.items()}
+def take_first(*, worker: str, sendable: Sequence[Candidate], lanes: Lanes) -> Chunk | None:
+    """Others start at the same head: what they were faster with is left out of the next choice."""
+    while chosen := choose(sendable, lanes):
+        if chunk := take(worker=worker, wanted=chosen):
+            return chunk
+        lost = {candidate.message_id for candidate in chosen}
+        sendable = [candidate for candidate in sendable if candidate.message_id not in lost]
+    return None
 
 
-def with_lock_keys(head: Sequence[OutboxMessage]) -> list[Candidate]:
-    by_crm_id = lockpolicy.crm_ids(parent for message in head for parent in (*message.parents, *message.record.parents))
-    known: dict[tuple[str, str], str] = {}
-    if by_crm_id:
-        records = CrmRecord.objects.filter(
-            object__in={name for name, _ in by_crm_id}, crm_id__in={crm_id for _, crm_id in by_crm_id}
-        )
-        known = {(record.object, str(record.crm_id)): record.external_id for record in records}
-    return [candidate_of(message, known) for message in head]
+def claim_mass(*, worker: str, mass_here: int | None, plan: bool) -> tuple[Chunk | None, int]:
+    """A chunk of the longest pile and of those that fit beside it; or how many messages were put into piles instead."""
+    with transaction.atomic(durable=True):
+        if not piles.take_turn():
+            return None, 0
+        if plan and (planned := piles.plan_some()):
+            return None, planned
+        if not pace(worker=worker).has_room(most_here=mass_here):
+            return None, 0
+        for _ in range(PICKS):
+            limits = Limits()
+            picked, most = piles.pick(limit_of=limits, dice=random.random())
+            if not picked:
+                break
+            read = piles.read_piles(picked, most=most)
+            looked = look(read)
+            put_off(looked.later)
+            note_passed(looked.passed)
+            away = [row for row in read if row.message_id in looked.later] + looked.passed
+            chunk = None
+            if chosen := choose(looked.sendable, looked.lanes, limits):
+                chunk = hold(worker=worker, wanted=chosen, lanes=looked.lanes, limits=limits)
+            gone = Counter(row.pile or "" for row in (*away, *(chunk.rows if chunk else ())))
+            piles.shrink(picked, read=read, gone=gone, whole=len(read) < most)
+            if chunk:
+                return chunk, 0
+    return None, 0
 
 
-def candidate_of(message: OutboxMessage, known: lockpolicy.Ids) -> Candidate:
-    record = message.record
-    return Candidate(
-        message_id=message.pk,
-        record_id=record.pk,
-        object=record.object,
-        operation=message.operation,
-        external_id=record.external_id,
-        version=message.version,
-        priority=message.priority,
-        attempts=message.attempts,
-        fields=message.fields,
-        parents=tuple(message.parents),
-        creating=record.delivered_version is None,
-        record_key=lockpolicy.record_key(record.object, record.external_id),
-        parent_keys=lockpolicy.parent_keys(
-            object=record.object, target=message.parents, confirmed=record.parents, known=known
-        ),
+class Limits:
+    """How many rows a mass chunk may have, by the roads; counts what is due once, and only where a road asks."""
+
+    def __init__(self) -> None:
+        self.due: dict[str, int] = {}
+
+    def __call__(self, object: str, failures: int, most_rows: int) -> int:
+        rules = rules_of(object)
+        if object not in self.due:
+            self.due[object] = piles.due_of(object, most=rules.bulk_from) if rules.always is None else 0
+        failed = failures or int(most_rows < MOST_ROWS)  # by Collections, until it takes a whole chunk again
+        most = roads.most_rows(mass=True, due=self.due[object], failures=failed, rules=rules)
+        return most if most > MOST_ROWS else by_collections(object, failures, most_rows)
+
+
+def rules_of(object: str) -> roads.Rules:
+    return roads.rules_for(
+        object=object,
+        roads=settings.CRM_ROADS,
+        bulk_from=settings.CRM_BULK_FROM,
+        serial_after=settings.CRM_SERIAL_AFTER,
     )
-
-
-def parents_first(candidates: Iterable[Candidate]) -> dict[int, datetime | None]:
-    """Messages whose parent the CRM does not have yet while an older message brings it; with its due time if pending.
-
-    Only an older message is waited for, so that two records that name each other cannot wait for ever.
-    """
-    wanted = {
-        (parent["object"], parent["external_id"])
-        for candidate in candidates
-        for parent in candidate.parents
-        if "external_id" in parent
-        and (parent["object"], parent["external_id"]) != (candidate.object, candidate.external_id)
-    }
-    if not wanted:
-        return {}
-    coming = {
-        (message.record.object, message.record.external_id): message
-        for message in OutboxMessage.objects.open()
-        .filter(
-            record__object__in={name for name, _ in wanted},
-            record__external_id__in={external_id for _, external_id in wanted},
-            record__delivered_version__isnull=True,
-        )
-        .select_related("record")
-    }
-    waiting: dict[int, datetime | None] = {}
-    for candidate in candidates:
-        for parent in candidate.parents:
-            message = coming.get((parent["object"], parent.get("external_id", "")))
-            if message and message.pk < candidate.message_id:
-                waiting[candidate.message_id] = message.due_at if message.status == message.Status.PENDING else None
-    return waiting
-
-
-PUT_OFF = """
-WITH later AS MATERIALIZED (
-    SELECT m.id, u.until FROM unnest(%s::bigint[], %s::timestamptz[]) AS u(id, until)
-      JOIN crmsync_outboxmessage AS m ON m.id = u.id
-     WHERE m.status = 'pending' AND m.due_at < u.until
-       FOR NO KEY UPDATE OF m SKIP LOCKED
-)
-UPDATE crmsync_outboxmessage AS m SET due_at = later.until FROM later WHERE m.id = later.id
-"""
-
-
-def put_off(until: dict[int, datetime]) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(PUT_OFF, [list(until), list(until.values())])
-
-
-ADD_LANES = """
-INSERT INTO crmsync_lane (key) SELECT key FROM unnest(%s::text[]) AS u(key)
- WHERE NOT EXISTS (SELECT FROM crmsync_lane AS l WHERE l.key = u.key) ORDER BY key
-ON CONFLICT DO NOTHING
-"""
-
-
-def add_lanes(keys: Sequence[str]) -> None:
-    """Insert the missing lanes, in order, in a statement that commits by itself.
-
-    A second worker that inserts the same key waits for this statement only, and nobody can wait in a circle.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(ADD_LANES, [list(keys)])
 
 
 def take(*, worker: str, wanted: Sequence[Candidate]) -> Chunk | None:
     """Claim those of the wanted messages all of whose lanes are free, or None."""
-    keys = sorted({key for candidate in wanted for key in candidate.keys})
-    add_lanes(keys)
+    add_lanes(sorted({key for candidate in wanted for key in candidate.keys}))
     with transaction.atomic(durable=True):
-        # The lanes. Proves: nobody else writes under these keys, nor will before our claim ends. Costs: nobody waits,
-        # others skip them. The loser leaves the messages that need a lane he did not get to whoever got it.
-        free = set(
-            Lane.objects.free()
-            .filter(key__in=keys)
-            .order_by("key")
-            .select_for_update(skip_locked=True, no_key=True)
-            .values_list("key", flat=True)
-        )
-        open_to_us = {candidate.message_id: candidate for candidate in wanted if free.issuperset(candidate.keys)}
-        # The messages. Proves: still pending, and nobody absorbs them until we commit. The loser skips.
-        mine = set(
-            OutboxMessage.objects.due()
-            .newest()
-            .filter(pk__in=open_to_us)
-            .order_by("pk")
-            .select_for_update(skip_locked=True, no_key=True, of=("self",))
-            .values_list("pk", flat=True)
-        )
-        rows = tuple(candidate for candidate in wanted if candidate.message_id in mine)
-        if not rows or not admit():
-            return None
-        claim = Claim.objects.create(worker=worker, lease_until=Now() + timedelta(seconds=settings.CRM_LEASE_S))
-        held = {key for row in rows for key in row.keys}
-        OutboxMessage.objects.filter(pk__in=mine).update(status=OutboxMessage.Status.CLAIMED, claim=claim)
-        Lane.objects.filter(key__in=held).update(claim=claim)
-    return Chunk(token=claim.token, worker=worker, object=rows[0].object, operation=rows[0].operation, rows=rows)
+        return hold(worker=worker, wanted=wanted, lanes={})
+
+
+def hold(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes, limits: Limits | None = None) -> Chunk | None:
+    """Claim those of the wanted messages all of whose lanes are free, or None. Call inside a transaction.
+
+    Lanes that are missing are inserted here only for who has the turn: an interactive message that needs the same new
+    lane then waits for that one transaction.
+    """
+    keys = sorted({key for candidate in wanted for key in candidate.keys})
+    if limits:
+        add_lanes(keys)
+    # The lanes. Proves: nobody else writes under these keys, nor will before our claim ends. Costs: nobody waits,
+    # others skip them. The loser leaves the messages that need a lane he did not get to whoever got it.
+    free = set(
+        Lane.objects.open_to(candidate.message_id for candidate in wanted)
+        .filter(key__in=keys)
+        .order_by("key")
+        .select_for_update(skip_locked=True, no_key=True)
+        .values_list("key", flat=True)
+    )
+    open_to_us = {candidate.message_id: candidate for candidate in wanted if free.issuperset(candidate.keys)}
+    # The messages. Proves: still pending, and nobody absorbs them until we commit. The loser skips.
+    mine = set(
+        OutboxMessage.objects.due()
+        .newest()
+        .filter(pk__in=open_to_us)
+        .order_by("pk")
+        .select_for_update(skip_locked=True, no_key=True, of=("self",))
+        .values_list("pk", flat=True)
+    )
+    rows = tuple(candidate for candidate in wanted if candidate.message_id in mine)
+    if not rows or not admit():
+        return None
+    claim = Claim.objects.create(worker=worker, lease_until=Now() + timedelta(seconds=settings.CRM_LEASE_S))
+    held = {key for row in rows for key in row.keys}
+    OutboxMessage.objects.filter(pk__in=mine).update(status=OutboxMessage.Status.CLAIMED, claim=claim, passed_at=None)
+    Lane.objects.filter(key__in=held).update(claim=claim, reserved_for=None, reserved_since=None, reserved_until=None)
+    object = rows[0].object
+    failures = max((lanes[key].failures for key in held if key in lanes), default=0)
+    road = roads.road(rows=len(rows), mass=limits is not None, failures=failures, rules=rules_of(object))
+    return Chunk(
+        token=claim.token, worker=worker, object=object, operation=rows[0].operation, rows=rows, road=road
+    )

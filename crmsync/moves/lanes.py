@@ -1,4 +1,5 @@
-"""Free the lanes of a claim that ends, each with what has been learned about it; and prune those nobody needs."""
+"""Add the lanes that are wanted, free those of a claim that ends, each with what has been learned about it, and prune
+those that nobody needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,8 +7,13 @@ from uuid import UUID
 
 from django.db import connection
 
-from crmsync.backoff import MOST_HALVINGS
+from crmsync.backoff import MORE, MOST_ROWS, UNTIL_MORE
 
+ADD_LANES = """
+INSERT INTO crmsync_lane (key) SELECT key FROM unnest(%s::text[]) AS u(key)
+ WHERE NOT EXISTS (SELECT FROM crmsync_lane AS l WHERE l.key = u.key) ORDER BY key
+ON CONFLICT DO NOTHING
+"""
 # A lane that failed waits, halves the chunks that use it, or both; one that did not is trusted a little more again.
 FREE = """
 WITH brake AS (
@@ -15,17 +21,24 @@ WITH brake AS (
       FROM unnest(%(keys)s::text[], %(waits)s::int[], %(halvings)s::int[], %(quarantines)s::int[])
            AS u(key, wait_ms, halvings, quarantine_ms)
      GROUP BY key
+), learned AS (
+    SELECT l.key, b.wait_ms, b.quarantine_ms, coalesce(b.wait_ms, 0) > 0 AS locked,
+           coalesce(b.wait_ms, 0) > 0 OR coalesce(b.halvings, 0) > 0 AS halved, coalesce(b.halvings, 0) AS halvings,
+           b.key IS NULL AND %(clean)s AS clean
+      FROM crmsync_lane AS l LEFT JOIN brake AS b ON b.key = l.key WHERE l.claim_id = %(token)s
 )
 UPDATE crmsync_lane AS l
    SET claim_id = NULL,
-       not_before = clock_timestamp() + coalesce(b.wait_ms, 0) * interval '1 millisecond',
-       quarantined_until = CASE WHEN b.quarantine_ms > 0
-                                THEN clock_timestamp() + b.quarantine_ms * interval '1 millisecond' END,
-       failures = CASE WHEN b.halvings > 0 THEN least(greatest(l.failures + 1, b.halvings), %(most)s)
-                       WHEN b.key IS NULL AND %(clean)s THEN greatest(l.failures - 1, 0)
-                       ELSE l.failures END
-  FROM crmsync_lane AS mine LEFT JOIN brake AS b ON b.key = mine.key
- WHERE l.key = mine.key AND mine.claim_id = %(token)s
+       not_before = clock_timestamp() + coalesce(n.wait_ms, 0) * interval '1 millisecond',
+       quarantined_until = CASE WHEN n.quarantine_ms > 0
+                                THEN clock_timestamp() + n.quarantine_ms * interval '1 millisecond' END,
+       failures = CASE WHEN n.locked THEN least(l.failures + 1, 1000) WHEN n.clean THEN 0 ELSE l.failures END,
+       most_rows = CASE WHEN n.halved THEN greatest(1, least(l.most_rows / 2, %(most)s >> n.halvings))
+                        WHEN n.clean AND l.clean + 1 >= %(until_more)s THEN least(%(most)s, ceil(l.most_rows*%(more)s))
+                        ELSE l.most_rows END,
+       clean = CASE WHEN n.clean AND l.clean + 1 < %(until_more)s THEN l.clean + 1
+                    WHEN n.clean OR n.halved THEN 0 ELSE l.clean END
+  FROM learned AS n WHERE l.key = n.key
 """
 PRUNE = """
 DELETE FROM crmsync_lane WHERE key = ANY (ARRAY(
@@ -44,6 +57,16 @@ class Brake:
     quarantine_ms: int = 0
 
 
+def add_lanes(keys: Sequence[str]) -> None:
+    """Insert the missing lanes, sorted, in one statement, so that nobody can wait in a circle.
+
+    Outside a transaction a second worker that inserts the same key waits for this statement only; inside one, until it
+    ends.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(ADD_LANES, [list(keys)])
+
+
 def free_lanes(*, token: UUID, brakes: Sequence[Brake] = (), clean: bool = True) -> None:
     """Free the claim's lanes. `clean`: those without a brake have just carried rows. Call inside a transaction."""
     with connection.cursor() as cursor:
@@ -55,7 +78,9 @@ def free_lanes(*, token: UUID, brakes: Sequence[Brake] = (), clean: bool = True)
                 "waits": [brake.wait_ms for brake in brakes],
                 "halvings": [brake.halvings for brake in brakes],
                 "quarantines": [brake.quarantine_ms for brake in brakes],
-                "most": MOST_HALVINGS,
+                "most": MOST_ROWS,
+                "more": MORE,
+                "until_more": UNTIL_MORE,
                 "clean": clean,
             },
         )

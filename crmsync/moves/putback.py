@@ -34,7 +34,7 @@ WITH back AS MATERIALIZED (
            requested_by = CASE WHEN n.requested_by = '' THEN b.requested_by ELSE n.requested_by END,
            reason = CASE WHEN n.reason = '' THEN b.reason ELSE n.reason END,
            failure_kind = coalesce(b.kind, n.failure_kind), failure_code = b.code, failure_text = b.text,
-           failure_field = b.field
+           failure_field = b.field, pile = NULL
       FROM back AS b
      WHERE n.record_id = b.record_id AND n.status = 'pending'
     RETURNING n.id, b.id AS older
@@ -42,7 +42,7 @@ WITH back AS MATERIALIZED (
 UPDATE crmsync_outboxmessage AS m
    SET status = CASE WHEN newer.id IS NULL THEN 'pending' ELSE 'superseded' END, claim_id = NULL,
        settled_at = CASE WHEN newer.id IS NULL THEN NULL ELSE clock_timestamp() END, superseded_by_id = newer.id,
-       attempts = b.attempts, due_at = b.due_at, failure_kind = coalesce(b.kind, m.failure_kind),
+       attempts = b.attempts, due_at = b.due_at, pile = NULL, failure_kind = coalesce(b.kind, m.failure_kind),
        failure_code = b.code, failure_text = b.text, failure_field = b.field
   FROM back AS b LEFT JOIN newer ON newer.older = b.id
  WHERE m.id = b.id

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from crmsync import lockpolicy, outbox
+from crmsync import lockkeys, outbox
 from crmsync.models import Lane, Operation, OutboxMessage
 from crmsync.moves.settle import lock_records
 
@@ -113,9 +113,9 @@ def lift_backoff(message: OutboxMessage) -> None:
     Only lanes that nobody holds now; a quarantine stays.
     """
     record = message.record
-    keys = {lockpolicy.record_key(record.object, record.external_id)}
+    keys = {lockkeys.record_key(record.object, record.external_id)}
     for parent in (*message.parents, *record.parents):
-        keys.add(lockpolicy.key_of(parent, {}))
+        keys.add(lockkeys.key_of(parent, {}))
     free = Lane.objects.filter(key__in=keys, claim__isnull=True, not_before__gt=Now()).order_by("key")
     locked = list(free.select_for_update(skip_locked=True, no_key=True).values_list("key", flat=True))
     Lane.objects.filter(key__in=locked).update(not_before=Now())

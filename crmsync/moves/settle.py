@@ -23,6 +23,7 @@ from crmsync.moves import org
 from crmsync.moves.claim import Chunk
 from crmsync.moves.deletion import mark_deleted
 from crmsync.moves.lanes import Brake, free_lanes
+from crmsync.moves.pace import note_chunk
 from crmsync.moves.putback import Back, plain, put_back
 
 
@@ -98,6 +99,7 @@ def settle(
         end_attempts(token=chunk.token, delivered=delivered, failed=failed)
         free_lanes(token=chunk.token, brakes=brakes_of(failed, rows=len(chunk.rows)))
         note_org(whole_request=whole_request, failed=failed, dice=dice())
+        note_pace(chunk=chunk, whole_request=whole_request, failed=failed)
     return counts
 
 
@@ -280,3 +282,13 @@ def note_org(*, whole_request: Fault | None, failed: Sequence[Failed], dice: flo
             org.not_taken(verdict=verdict, fault=fault_in(outcome), dice=dice)
             return
     org.answered()
+
+
+def note_pace(*, chunk: Chunk, whole_request: Fault | None, failed: Sequence[Failed]) -> None:
+    """Let the number of mass chunks at once follow what the org made of this one."""
+    if chunk.is_mass:
+        kinds = [verdict.kind for _, verdict, _ in failed]
+        load = FailureKind.RATE_LIMIT in kinds or (whole_request is not None and FailureKind.TRANSIENT in kinds)
+        locked = kinds.count(FailureKind.CONTENTION)
+        call = None if chunk.road.is_bulk else chunk.token
+        note_chunk(rows=len(chunk.rows), locked=locked, refused=load, call=call)

@@ -55,17 +55,35 @@ def test_children_of_one_parent_that_are_of_different_objects_do_not_mix() -> No
 
 
 def test_a_row_whose_lane_somebody_else_has_is_left_out() -> None:
-    lanes = {"Account:busy": LaneView(free=False, failures=0)}
+    lanes = {"Account:busy": LaneView(free=False)}
     assert ids(choose([row(1, "busy"), row(2, "idle")], lanes)) == [2]
 
 
-def test_each_failure_of_a_lane_halves_the_chunks_that_use_it() -> None:
+def test_a_lane_takes_no_more_rows_than_its_failures_have_left_it() -> None:
     rows = [row(n, "hot") for n in range(300)]
-    for failures, limit in ((0, 200), (1, 100), (2, 50), (7, 1), (30, 1)):
-        assert len(choose(rows, {"Account:hot": LaneView(free=True, failures=failures)})) == limit
+    for most in (200, 100, 50, 1):
+        assert len(choose(rows, {"Account:hot": LaneView(free=True, most_rows=most)})) == most
 
 
 def test_a_failing_lane_does_not_ride_in_a_chunk_that_is_too_large_for_it() -> None:
-    lanes = {"Account:hot": LaneView(free=True, failures=3)}
+    lanes = {"Account:hot": LaneView(free=True, most_rows=25)}
     rows = [row(n, "cold") for n in range(100)] + [row(500, "hot")]
     assert len(choose(rows, lanes)) == 100
+
+
+def test_a_lane_that_is_reserved_is_for_the_message_that_waited_and_its_siblings() -> None:
+    lanes = {"Account:a": LaneView(free=True, reserved_for=3)}
+    assert ids(choose([row(1, "a"), row(2, "b"), row(3, "a", "b"), row(4, "a", "b")], lanes)) == [3, 4, 2]
+    assert ids(choose([row(1, "a"), row(2, "b")], lanes)) == [2]
+
+
+def test_the_limit_of_a_chunk_is_asked_with_the_worst_lane() -> None:
+    asked = []
+
+    def limit(object: str, failures: int, most_rows: int) -> int:
+        asked.append((object, failures, most_rows))
+        return 3
+
+    lanes = {"Account:a": LaneView(free=True, failures=2, most_rows=50), "Contact:00007": LaneView(True, 0, 25)}
+    assert len(choose([row(n, "a") for n in range(10)], lanes, limit)) == 3
+    assert asked == [("Contact", 2, 25)]

@@ -91,6 +91,21 @@ BROKEN = [
     ("claim_lease_ends_after_it_starts", ["UPDATE crmsync_claim SET lease_until = claimed_at"]),
     ("lane_failures_not_negative", ["INSERT INTO crmsync_lane (key, failures) VALUES ('Lead:one', -1)"]),
     ("lane_key_not_empty", ["INSERT INTO crmsync_lane (key) VALUES ('')"]),
+    ("lane_takes_at_least_one_row", ["INSERT INTO crmsync_lane (key, most_rows) VALUES ('Lead:one', 0)"]),
+    ("lane_clean_not_negative", ["INSERT INTO crmsync_lane (key, clean) VALUES ('Lead:one', -1)"]),
+    (
+        "lane_reserved_for_since_until_together",
+        ["INSERT INTO crmsync_lane (key, reserved_for) VALUES ('Lead:one', 1)"],
+    ),
+    (
+        "lane_reserved_for_since_until_together",
+        ["INSERT INTO crmsync_lane (key, reserved_since, reserved_until) VALUES ('Lead:one', now(), now())"],
+    ),
+    (
+        "pile_waiting_not_negative",
+        ["INSERT INTO crmsync_pile (key, object, waiting, first_id) VALUES ('Lead/', 'Lead', -1, 1)"],
+    ),
+    ("pile_has_an_object", ["INSERT INTO crmsync_pile (key, object, waiting, first_id) VALUES ('/', '', 0, 1)"]),
     (
         "attempt_once_per_claim",
         [f"INSERT INTO crmsync_attempt (message_id, claim_id, number) VALUES (%(id)s, '{TOKEN}', 1)"] * 2,
@@ -100,6 +115,7 @@ BROKEN = [
         [f"INSERT INTO crmsync_attempt (message_id, claim_id, number, ended_at) VALUES (%(id)s, '{TOKEN}', 1, now())"],
     ),
     ("org_state_is_one_row", ["INSERT INTO crmsync_orgstate (id) VALUES (2)"]),
+    ("org_state_concurrency_at_least_one", ["INSERT INTO crmsync_orgstate (id, concurrency) VALUES (1, 0.5)"]),
     ("org_state_failures_not_negative", ["INSERT INTO crmsync_orgstate (id, failures) VALUES (1, -1)"]),
     ("org_state_reason_iff_paused", ["INSERT INTO crmsync_orgstate (id, paused_until) VALUES (1, now())"]),
     ("org_state_reason_iff_paused", ["INSERT INTO crmsync_orgstate (id, paused_reason) VALUES (1, 'auth')"]),

@@ -1,0 +1,42 @@
+"""What waits of a mass update, counted by parent, so that a worker finds the longest pile without reading the rows."""
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+
+class Pile(models.Model):
+    """The mass messages of one object under one lane, or of one object without parents. Written under the turn of
+    `crm_turn` only.
+
+    `waiting` counts messages that were planned into it and not taken out; those that a newer version absorbed
+    meanwhile are counted until somebody looks.
+    """
+
+    key = models.TextField(primary_key=True)
+    object = models.TextField()
+    lane = models.TextField(db_default="", help_text="The lane that all its messages need; empty: none in common.")
+    waiting = models.IntegerField()
+    due_at = models.DateTimeField(db_default=Now())
+    since_at = models.DateTimeField(db_default=Now(), help_text="Since when nobody has taken any of it.")
+    first_id = models.BigIntegerField(help_text="Its oldest message.")
+    waits_for = models.BigIntegerField(null=True, help_text="The record whose creation its messages wait for.")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(waiting__gte=0), name="pile_waiting_not_negative"),
+            models.CheckConstraint(condition=~Q(object=""), name="pile_has_an_object"),
+        ]
+        indexes = [
+            # claim: the longest pile
+            models.Index(fields=["-waiting"], name="pile_longest", condition=Q(waiting__gt=0)),
+            # claim: the longest pile that still fits into the chunk
+            models.Index(fields=["object", "-waiting"], name="pile_that_fits", condition=Q(waiting__gt=0)),
+            # claim: the pile that nobody has taken from for the longest time
+            models.Index(fields=["since_at"], name="pile_left_longest", condition=Q(waiting__gt=0)),
+            # reap: piles that are empty
+            models.Index(fields=["since_at"], name="pile_empty", condition=Q(waiting=0)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.waiting}"

@@ -1,0 +1,251 @@
+"""What a worker reads before it claims: due messages with the lanes they need, and what stands in their way.
+
+Nothing is locked here. Whoever has to wait for something that is known is put off until then, so that it clogs no head;
+whoever is passed over because others have its lanes is told since when.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import Q
+
+from crmsync import lockkeys, lockpolicy
+from crmsync.chunks import Candidate, LaneView, open_to
+from crmsync.models import CrmRecord, Operation, OutboxMessage
+
+READ = (
+    "pk", "operation", "version", "priority", "attempts", "fields", "parents", "pile", "passed_at", "due_at",
+    "record_id", "record__object", "record__external_id", "record__parents", "record__delivered_version",
+)  # fmt: skip
+PARENT_PAUSE_MS = 500  # before a row whose parent is being created right now is looked at again
+
+
+@dataclass
+class Looked:
+    """`sendable`: nothing known stands in their way. `later`: messages by when they can go at the earliest; None: they
+    wait for a parent that is on its way. `passed`: others have lanes they need."""
+
+    sendable: list[Candidate] = field(default_factory=list)
+    lanes: Mapping[str, LaneView] = field(default_factory=dict)
+    later: dict[int, datetime | None] = field(default_factory=dict)
+    passed: list[Candidate] = field(default_factory=list)
+
+
+def candidates_of(messages: Sequence[Any]) -> list[Candidate]:
+    """The messages (rows of READ) with their lock keys, in their order."""
+    policy = lockpolicy.declared(settings.CRM_RELATIONS, owner_locks=settings.CRM_OWNER_LOCKS)
+    parents = [parent for message in messages for parent in (*message.parents, *message.record__parents)]
+    known = lockkeys.Known(ids=ids_known(parents))
+    if above := {
+        (parent["object"], parent.get("external_id"), parent.get("crm_id"))
+        for message in messages
+        for parent in (*message.parents, *message.record__parents)
+        if lockkeys.needs_family(policy, message.record__object, parent["relation"])
+    }:
+        known = with_families(policy, above, known)
+    return [candidate_of(message, policy, known) for message in messages]
+
+
+def candidate_of(message: Any, policy: lockpolicy.Policy, known: lockkeys.Known) -> Candidate:
+    creating = message.record__delivered_version is None
+    return Candidate(
+        message_id=message.pk,
+        record_id=message.record_id,
+        object=message.record__object,
+        operation=message.operation,
+        external_id=message.record__external_id,
+        version=message.version,
+        priority=message.priority,
+        attempts=message.attempts,
+        fields=message.fields,
+        parents=tuple(message.parents),
+        creating=creating,
+        record_key=lockkeys.record_key(message.record__object, message.record__external_id),
+        parent_keys=lockkeys.parent_keys(
+            policy,
+            object=message.record__object,
+            operation=deed(message.operation, creating=creating),
+            target=message.parents,
+            confirmed=message.record__parents,
+            fields=message.fields,
+            known=known,
+        ),
+        pile=message.pile,
+        passed_at=message.passed_at,
+    )
+
+
+def deed(operation: str, *, creating: bool) -> lockpolicy.Operation:
+    """What the org will do, in the words of the lock policy."""
+    if operation == Operation.DELETE:
+        return "delete"
+    return "insert" if creating and operation == Operation.UPSERT else "update"
+
+
+def ids_known(parents: Iterable[lockkeys.Parent]) -> dict[tuple[str, str], str]:
+    by_crm_id = lockkeys.crm_ids(parents)
+    if not by_crm_id:
+        return {}
+    records = CrmRecord.objects.filter(
+        object__in={name for name, _ in by_crm_id}, crm_id__in={crm_id for _, crm_id in by_crm_id}
+    )
+    return {(record.object, str(record.crm_id)): record.external_id for record in records}
+
+
+Above = set[tuple[str, str | None, str | None]]
+
+
+def with_families(policy: lockpolicy.Policy, above: Above, known: lockkeys.Known) -> lockkeys.Known:
+    """Read the parents of these records, and of theirs where a roll-up is carried on: one query a generation."""
+    families: dict[str, list[lockkeys.Parent]] = {}
+    ids = dict(known.ids)
+    for _ in range(lockkeys.MOST_GENERATIONS):
+        if not above:
+            break
+        records = list(
+            CrmRecord.objects.filter(
+                Q(object__in={name for name, _, _ in above}),
+                Q(external_id__in={key for _, key, _ in above if key})
+                | Q(crm_id__in={lockkeys.long_id(crm_id) for _, _, crm_id in above if crm_id}),
+            )
+        )
+        coming: dict[int, list[lockkeys.Parent]] = {}
+        for message in OutboxMessage.objects.open().filter(record__in=records):
+            coming.setdefault(message.record_id, []).extend(message.parents)
+        above = set()
+        for record in records:
+            key = lockkeys.record_key(record.object, record.external_id)
+            if key in families:
+                continue
+            families[key] = [*record.parents, *coming.get(record.pk, ())]
+            ids |= ids_known(families[key])
+            above |= {
+                (parent["object"], parent.get("external_id"), parent.get("crm_id"))
+                for parent in families[key]
+                if lockkeys.needs_family(policy, record.object, parent["relation"])
+            }
+    return lockkeys.Known(ids=ids, family=families)
+
+
+LANES = """
+SELECT key, claim_id IS NOT NULL, greatest(not_before, coalesce(quarantined_until, not_before)),
+       greatest(not_before, coalesce(quarantined_until, not_before)) <= clock_timestamp(), failures, most_rows,
+       CASE WHEN reserved_until > clock_timestamp() THEN reserved_for END
+  FROM crmsync_lane WHERE key = ANY (%s)
+"""
+
+
+def look(candidates: Sequence[Candidate]) -> Looked:
+    """Sort the candidates by what stands in their way, if anything does."""
+    keys = {key for candidate in candidates for key in candidate.keys}
+    lanes: dict[str, LaneView] = {}
+    opens: dict[str, datetime] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(LANES, [list(keys)])
+        for key, held, opens_at, is_over, failures, most_rows, reserved_for in cursor.fetchall():
+            lanes[key] = LaneView(not held and is_over, failures, most_rows, reserved_for)
+            if not (held or is_over):
+                opens[key] = opens_at
+    coming = parents_first(candidates)
+    groups: dict[Any, list[Candidate]] = {}
+    for candidate in candidates:
+        groups.setdefault(candidate.together, []).append(candidate)
+    looked = Looked(lanes=lanes)
+    for candidate in candidates:
+        closed = [opens[key] for key in candidate.keys if key in opens]
+        if candidate.message_id in coming:
+            looked.later[candidate.message_id] = coming[candidate.message_id]
+        elif closed:
+            looked.later[candidate.message_id] = max(closed)
+        elif not (open_to(groups[candidate.together], lanes) and lane_of_itself(candidate, lanes)):
+            looked.passed.append(candidate)
+        else:
+            looked.sendable.append(candidate)
+    return looked
+
+
+def lane_of_itself(candidate: Candidate, lanes: Mapping[str, LaneView]) -> bool:
+    own = lanes.get(candidate.record_key)
+    return own is None or (own.free and own.reserved_for in (None, candidate.message_id))
+
+
+def parents_first(candidates: Iterable[Candidate]) -> dict[int, datetime | None]:
+    """Messages whose parent the CRM does not have yet while an older message brings it; with its due time if pending.
+
+    Only an older message is waited for, so that two records that name each other cannot wait for ever.
+    """
+    coming = parents_coming(candidates)
+    waiting: dict[int, datetime | None] = {}
+    for candidate in candidates:
+        for parent in candidate.parents:
+            message = coming.get((parent["object"], parent.get("external_id", "")))
+            if message and message.pk < candidate.message_id:
+                waiting[candidate.message_id] = message.due_at if message.status == message.Status.PENDING else None
+    return waiting
+
+
+def parents_coming(candidates: Iterable[Candidate]) -> dict[tuple[str, str], OutboxMessage]:
+    """The messages that create records which the candidates name as parents, by object and external id."""
+    wanted = {
+        (parent["object"], parent["external_id"])
+        for candidate in candidates
+        for parent in candidate.parents
+        if "external_id" in parent
+        and (parent["object"], parent["external_id"]) != (candidate.object, candidate.external_id)
+    }
+    if not wanted:
+        return {}
+    return {
+        (message.record.object, message.record.external_id): message
+        for message in OutboxMessage.objects.open()
+        .filter(
+            record__object__in={name for name, _ in wanted},
+            record__external_id__in={external_id for _, external_id in wanted},
+            record__delivered_version__isnull=True,
+        )
+        .select_related("record")
+    }
+
+
+PUT_OFF = """
+WITH later AS MATERIALIZED (
+    SELECT m.id, CASE WHEN m.pile IS NULL THEN u.until
+                      ELSE greatest(u.until, clock_timestamp() + %s * interval '1 millisecond') END AS until
+      FROM unnest(%s::bigint[], %s::timestamptz[]) AS u(id, until)
+      JOIN crmsync_outboxmessage AS m ON m.id = u.id
+     WHERE m.status = 'pending' AND (m.due_at < u.until OR m.pile IS NOT NULL)
+       FOR NO KEY UPDATE OF m SKIP LOCKED
+)
+UPDATE crmsync_outboxmessage AS m SET due_at = greatest(m.due_at, later.until), pile = NULL
+  FROM later WHERE m.id = later.id
+"""
+
+
+def put_off(until: Mapping[int, datetime | None]) -> None:
+    """Look at these messages again at their time. Those of a pile leave it; where their time is not known, for a
+    moment."""
+    with connection.cursor() as cursor:
+        cursor.execute(PUT_OFF, [PARENT_PAUSE_MS, list(until), list(until.values())])
+
+
+PASSED = """
+WITH passed AS MATERIALIZED (
+    SELECT id FROM crmsync_outboxmessage WHERE id = ANY (%s) AND status = 'pending' FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE crmsync_outboxmessage AS m
+   SET passed_at = coalesce(m.passed_at, clock_timestamp()), pile = NULL,
+       due_at = CASE WHEN m.pile IS NULL THEN m.due_at ELSE clock_timestamp() + %s * interval '1 millisecond' END
+  FROM passed WHERE m.id = passed.id
+"""
+
+
+def note_passed(candidates: Sequence[Candidate]) -> None:
+    """Write down since when these are passed over. Those of a pile leave it for a moment."""
+    ids = [row.message_id for row in candidates if row.passed_at is None or row.pile is not None]
+    if ids:
+        with connection.cursor() as cursor:
+            cursor.execute(PASSED, [ids, PARENT_PAUSE_MS])
