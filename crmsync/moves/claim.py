@@ -221,6 +221,4 @@ def hold(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes, limits: Limi
     object = rows[0].object
     failures = max((lanes[key].failures for key in held if key in lanes), default=0)
     road = roads.road(rows=len(rows), mass=limits is not None, failures=failures, rules=rules_of(object))
-    return Chunk(
-        token=claim.token, worker=worker, object=object, operation=rows[0].operation, rows=rows, road=road
-    )
+    return Chunk(token=claim.token, worker=worker, object=object, operation=rows[0].operation, rows=rows, road=road)
