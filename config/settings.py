@@ -28,6 +28,9 @@ TURN_MOST = env.number("TURN_MOST", 100, least=1, most=10_000)
 SWEEP_MOST = env.number("SWEEP_MOST", 1_000, least=1, most=100_000)
 
 INBOUND_MAX_BYTES = env.number("INBOUND_MAX_BYTES", 256 * 1024, least=1_024, most=16 * 1024 * 1024)
+BODY_KEPT_DAYS = env.number("BODY_KEPT_DAYS", 30, least=1, most=3_650)
+FETCH_TIMEOUT_S = env.number("FETCH_TIMEOUT_S", 10, least=1, most=20)
+FETCH_ATTEMPTS_MOST = env.number("FETCH_ATTEMPTS_MOST", 8, least=1, most=50)
 
 # The CRM. CRM_URL is the My Domain address of the org; plain http is taken for this machine's own sandbox org only.
 CRM_URL = env.text("CRM_URL", "")

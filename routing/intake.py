@@ -6,6 +6,8 @@ lose it; and the team's turnstile is never held while this program talks to the 
 
 import logging
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +16,9 @@ from django.db import DatabaseError, transaction
 
 from crmsync.nudge import ask, nudge
 from routing.errors import Busy, EventConflict, TurnFault
-from routing.events import Recorded, record
+from routing.events import Recorded, lock_unlanded, record
 from routing.leads import Entered, as_it_stands, enter
-from routing.models import Delivery, InboundSource
+from routing.models import Delivery, InboundEvent, InboundSource
 from routing.normalise import clean_lead
 from routing.placing import place
 from routing.turns import Turn, take_turns
@@ -34,31 +36,74 @@ class Accepted:
     rep_name: str | None
 
 
-def accept(*, source: InboundSource, event_id: str, body: bytes, payload: dict[str, Any], request_id: str) -> Accepted:
+def accept(
+    *,
+    source: InboundSource,
+    event_id: str,
+    body: bytes,
+    payload: dict[str, Any],
+    request_id: str,
+    said: dict[str, Any] | None = None,
+    strict: bool = True,
+) -> Accepted:
     """Take in one event of a source and, where it brings a new lead, take its turn.
 
-    Raises InvalidLead; EventConflict if the id was delivered before with another body (both are kept); Busy if the same
-    event or address is in another transaction for longer than lock_timeout.
+    `payload` is the lead in our names, `said` the event in the sender's, if that is something else. Raises InvalidLead;
+    EventConflict if the id was delivered before with another body (both are kept; see `record` for `strict`); Busy if
+    the same event or address is in another transaction for longer than lock_timeout.
     """
     lead = clean_lead(payload)
     placing = place(lead=lead, source=source)
+    with waiting_no_longer(), transaction.atomic(durable=True):
+        recorded = record(
+            source_id=source.pk,
+            event_id=event_id,
+            body=body,
+            payload=payload if said is None else said,
+            request_id=request_id,
+            strict=strict,
+        )
+        if recorded.verdict == Delivery.Verdict.ACCEPTED:
+            entered = enter(lead=lead, event=recorded.event, placing=placing)
+        else:
+            entered = _known(recorded)
+    if recorded.verdict == Delivery.Verdict.CONFLICTING:
+        raise EventConflict
+    return _accepted(entered, replayed=recorded.verdict == Delivery.Verdict.REPLAYED)
+
+
+def land(*, source: InboundSource, event: int, payload: dict[str, Any]) -> Accepted:
+    """Make of an event that is stored already, and has no lead yet, what `accept` makes of a new one.
+
+    `event` is its key. Of an event that has its lead nothing is changed: it is answered as replayed. Raises InvalidLead
+    or Busy.
+    """
+    lead = clean_lead(payload)
+    placing = place(lead=lead, source=source)
+    with waiting_no_longer(), transaction.atomic(durable=True):
+        stored = lock_unlanded(event=event)
+        if stored is None:
+            entered = as_it_stands(lead_id=InboundEvent.objects.values_list("lead_id", flat=True).get(pk=event))
+        else:
+            InboundEvent.objects.filter(pk=event).update(outcome="", because="")
+            entered = enter(lead=lead, event=event, placing=placing)
+    return _accepted(entered, replayed=stored is None)
+
+
+@contextmanager
+def waiting_no_longer() -> Iterator[None]:
+    """Raise Busy for a lock that did not come within lock_timeout."""
     try:
-        with transaction.atomic(durable=True):
-            recorded = record(source_id=source.pk, event_id=event_id, body=body, payload=payload, request_id=request_id)
-            if recorded.verdict == Delivery.Verdict.ACCEPTED:
-                entered = enter(lead=lead, event=recorded.event, placing=placing)
-            else:
-                entered = _known(recorded)
+        yield
     except DatabaseError as fault:
         if isinstance(fault.__cause__, psycopg.errors.LockNotAvailable):
             raise Busy from fault
         raise
-    if recorded.verdict == Delivery.Verdict.CONFLICTING:
-        raise EventConflict
-    if recorded.verdict == Delivery.Verdict.REPLAYED:
-        return Accepted("replayed", entered.uid, entered.rep_id, entered.rep_name)
-    if not entered.new:
-        return Accepted("touched", entered.uid, entered.rep_id, entered.rep_name)
+
+
+def _accepted(entered: Entered, *, replayed: bool) -> Accepted:
+    if replayed or not entered.new:
+        return Accepted("replayed" if replayed else "touched", entered.uid, entered.rep_id, entered.rep_name)
     turn = take_turn_of_new(team_id=entered.team_id, lead_id=entered.lead)
     return Accepted("assigned" if turn.rep_id else "waiting", entered.uid, turn.rep_id, turn.rep_name)
 

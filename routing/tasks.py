@@ -2,9 +2,10 @@
 
 from dataclasses import asdict
 
+from django.conf import settings
 from django.db import transaction
 
-from routing import hours
+from routing import fetching, hours, pruning, silence
 from routing import sweep as sweeping
 
 
@@ -28,3 +29,19 @@ def plan_shifts_of(rep_id: int) -> None:
     """Plan one rep's shifts: a new member's first."""
     with transaction.atomic(durable=True):
         hours.plan_rep(rep_id=rep_id)
+
+
+def fetch() -> dict[str, int]:
+    """Fetch the leads behind events that came as ids only."""
+    left_over = fetching.land_left_over()
+    return {**asdict(fetching.fetch_due()), "left_over": left_over}
+
+
+def watch_sources() -> dict[str, int]:
+    """Notice which sources have fallen silent."""
+    return asdict(silence.watch())
+
+
+def prune_bodies() -> dict[str, int]:
+    """Forget the bodies of old deliveries."""
+    return {"pruned": pruning.prune_bodies(days=settings.BODY_KEPT_DAYS)}

@@ -1,21 +1,26 @@
-"""The inbound webhook: POST /in/<source>. 201 a lead and its rep, 202 it waits, 200 nothing new."""
+"""The inbound webhook: POST /in/<source>. 201 a lead and its rep, 202 it waits, 200 nothing new.
 
-import json
+A sender that says who the lead is and signs as a developer chose to is told by the status what became of it. A provider
+is told 200 as soon as its events are stored, for whatever else makes it send them again or switch the webhook off.
+"""
+
 import logging
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 from http import HTTPStatus
-from typing import Any, NoReturn
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_POST
 
+from routing.arrivals import Arrived, take_in, take_in_all
 from routing.errors import Busy, EventConflict, InvalidLead
-from routing.intake import accept
+from routing.kinds import KINDS
+from routing.kinds.kind import BadBody, Event, Incoming, Kind, events_of
 from routing.models import InboundEvent, InboundSource
 from routing.problem import problem
-from routing.signatures import WrongSignature, verify
 
 logger = logging.getLogger(__name__)
 
@@ -26,22 +31,37 @@ STATUS = {
     "replayed": HTTPStatus.OK,
 }
 EVENT_ID_MOST = InboundEvent._meta.get_field("event_id").max_length or 0
+CONTENT_TYPES = {content_type for kind in KINDS.values() for content_type in kind.content_types}
+JSON = "application/json"
 
 
 @csrf_exempt
-@require_POST
 def inbound(request: HttpRequest, slug: str) -> HttpResponse:
-    """Take in one event of a source."""
-    if request.content_type != "application/json":
-        return problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send application/json.")
-    body = _read(request)
-    if isinstance(body, HttpResponse):
-        return body
+    """Take in the events of a source; answer a sender that asks by GET whether this is the right address."""
     try:
-        return _take_in(request, slug, body)
+        if request.method == "GET":
+            return _handshake(request, slug)
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if request.content_type not in CONTENT_TYPES:
+            return problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send application/json.")
+        body = _read(request)
+        return body if isinstance(body, HttpResponse) else _take_in(request, slug, body)
     except (DatabaseError, InterfaceError) as fault:
         logger.error("inbound failed source=%s fault=%s", slug, type(fault.__cause__ or fault).__name__)
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, "The lead was not taken in. Send it again.", retry_after_s=5)
+
+
+def _handshake(request: HttpRequest, slug: str) -> HttpResponse:
+    source = InboundSource.objects.filter(slug=slug).first()
+    kind = KINDS.get(source.kind) if source else None
+    if source is None or kind is None or not kind.handshake_type:
+        return HttpResponseNotAllowed(["POST"])
+    secrets = [secret for secret in (source.secret, source.previous_secret) if secret]
+    answer = kind.handshake(request.GET.dict(), source.verify_token, secrets) if source.active else None
+    if answer is None:
+        return problem(HTTPStatus.FORBIDDEN, "This is not the handshake that this source expects.")
+    return HttpResponse(answer, content_type=kind.handshake_type)
 
 
 def _read(request: HttpRequest) -> bytes | HttpResponse:
@@ -67,30 +87,55 @@ def _take_in(request: HttpRequest, slug: str, body: bytes) -> HttpResponse:
     source = InboundSource.objects.with_book().filter(slug=slug).first()
     if source is None:
         return problem(HTTPStatus.NOT_FOUND, "There is no source of this name.")
-    if not _is_utf8(body):
+    kind = KINDS.get(source.kind)
+    if kind is None:
+        logger.error("kind unknown source=%s kind=%s", slug, source.kind)
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, "This source cannot be read at present.", retry_after_s=600)
+    if request.content_type not in kind.content_types:
+        return problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Send {' or '.join(kind.content_types)}.")
+    if request.content_type == JSON and not _is_utf8(body):
         return problem(HTTPStatus.BAD_REQUEST, "The body is not in UTF-8.")
-    try:
-        event_id = verify(body=body, headers=request.headers, secrets=(source.secret, source.previous_secret))
-    except WrongSignature as refusal:
-        return problem(HTTPStatus.UNAUTHORIZED, str(refusal.__doc__))
+    incoming = Incoming(
+        body=body,
+        headers=request.headers,
+        at=time.time(),
+        uris=_addresses(request),
+        content_type=str(request.content_type),
+    )
+    if not any(kind.verify(incoming, secret) for secret in (source.secret, source.previous_secret) if secret):
+        return problem(HTTPStatus.UNAUTHORIZED, "The signature is missing, wrong or too old.")
     if not source.active:
         return problem(HTTPStatus.GONE, "This source was switched off. Send nothing more to it.")
-    if not event_id.isprintable() or len(event_id) > EVENT_ID_MOST:
-        return problem(HTTPStatus.BAD_REQUEST, f"webhook-id should be printable, {EVENT_ID_MOST} characters at most.")
+    named = request.headers.get(kind.id_header, "") if kind.id_header else ""
+    if not named.isprintable() or len(named) > EVENT_ID_MOST:
+        rule = f"{kind.id_header} should be printable, {EVENT_ID_MOST} characters at most."
+        return problem(HTTPStatus.BAD_REQUEST, rule)
     try:
-        payload = json.loads(body, parse_constant=_refuse, object_pairs_hook=_each_name_once)
-    except (ValueError, RecursionError):
-        return problem(HTTPStatus.BAD_REQUEST, "The body is not JSON in UTF-8 that names each field once.")
-    if not isinstance(payload, dict):
+        events = [replace(event, id=named) if named else event for event in events_of(kind, incoming)]
+    except BadBody as refusal:
+        return problem(HTTPStatus.BAD_REQUEST, str(refusal))
+    if kind.answers and len(events) == 1:
+        return _answer(source, kind, incoming, events[0], request.id)  # type: ignore[attr-defined]
+    return _store(source, kind, incoming, events, request.id)  # type: ignore[attr-defined]
+
+
+def _addresses(request: HttpRequest) -> tuple[str, ...]:
+    """Those under which the sender may know us: the public one, and the one asked for, which a proxy may have put into
+    plain http. None of them is believed: one of them was signed.
+    """
+    path, asked = request.get_full_path(), request.build_absolute_uri()
+    secure = f"https{asked.removeprefix('http')}" if asked.startswith("http:") else asked
+    return tuple(dict.fromkeys([settings.PUBLIC_URL.rstrip("/") + path, asked, secure]))
+
+
+def _answer(source: InboundSource, kind: Kind, incoming: Incoming, event: Event, request_id: str) -> HttpResponse:
+    """Take in the one event and tell by the status what became of it."""
+    if event.bad:
         return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "The body should be one JSON object, a lead.")
-    return _answer(source, event_id, body, payload, request.id)  # type: ignore[attr-defined]
-
-
-def _answer(
-    source: InboundSource, event_id: str, body: bytes, payload: dict[str, Any], request_id: str
-) -> HttpResponse:
     try:
-        accepted = accept(source=source, event_id=event_id, body=body, payload=payload, request_id=request_id)
+        accepted = take_in(
+            source=source, kind=kind, event=event, body=incoming.body, request_id=request_id, at=incoming.at
+        )
     except InvalidLead as refusal:
         return problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(refusal), errors=refusal.problems)
     except EventConflict as refusal:
@@ -106,6 +151,25 @@ def _answer(
     return response
 
 
+def _store(
+    source: InboundSource, kind: Kind, incoming: Incoming, events: Sequence[Event], request_id: str
+) -> HttpResponse:
+    """Take in all events and answer 200: what could not be made a lead of is kept for a person, not sent again."""
+    try:
+        arrived = take_in_all(source=source, kind=kind, incoming=incoming, events=events, request_id=request_id)
+    except Busy as refusal:  # 503, for providers take a 409 for good
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, str(refusal), retry_after_s=5)
+    return JsonResponse({"events": [_line(each) for each in arrived]})
+
+
+def _line(arrived: Arrived) -> dict[str, str]:
+    """One event of the answer: its id and outcome, its lead where it has one, why where it has none."""
+    line = {"id": arrived.event_id, "outcome": arrived.outcome}
+    if arrived.accepted:
+        line["lead"] = str(arrived.accepted.lead)
+    return {**line, "because": arrived.because} if arrived.because else line
+
+
 def _is_utf8(body: bytes) -> bool:
     try:
         body.decode()
@@ -116,17 +180,3 @@ def _is_utf8(body: bytes) -> bool:
 
 def _too_large() -> HttpResponse:
     return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A delivery has {settings.INBOUND_MAX_BYTES} bytes at most.")
-
-
-def _refuse(constant: str) -> NoReturn:
-    """NaN and Infinity are no JSON, though Python reads them."""
-    raise ValueError(constant)
-
-
-def _each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A field given twice with different values is refused: whichever won, the other would be lost in silence."""
-    fields: dict[str, Any] = {}
-    for name, value in pairs:
-        if fields.setdefault(name, value) != value:
-            raise ValueError(name)
-    return fields

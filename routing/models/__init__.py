@@ -3,9 +3,10 @@
 from routing.models.assignment import Assignment, Roster
 from routing.models.credit import Credit
 from routing.models.hours import Holiday, TimeOff, WorkingHours
+from routing.models.inbound import Delivery, Fetch, InboundEvent
 from routing.models.lead import Account, AccountDomain, Lead, LeadAddress
 from routing.models.rule import Rule, RuleBook, RuleCondition
-from routing.models.source import Delivery, InboundEvent, InboundSource
+from routing.models.source import InboundSource
 from routing.models.team import Membership, Rep, RepCount, Shift, Team, TeamPart, Turnstile
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Assignment",
     "Credit",
     "Delivery",
+    "Fetch",
     "Holiday",
     "InboundEvent",
     "InboundSource",

@@ -1,4 +1,4 @@
-"""Where leads come from, and every delivery and event that came from there."""
+"""Where leads come from, and how each sender is known and understood."""
 
 import base64
 import binascii
@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from routing.models.lead import Lead
+from routing.kinds import STANDARD
 from routing.models.rule import RuleBook
 from routing.models.team import Team
 
@@ -41,6 +41,7 @@ class InboundSource(models.Model):
 
     slug = models.SlugField(max_length=50, help_text="The last part of its webhook address, /in/<slug>.")
     name = models.CharField(max_length=100)
+    kind = models.CharField(max_length=30, default=STANDARD, db_default=STANDARD, help_text="A file in routing/kinds.")
     team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="sources", help_text="Takes its leads.")
     sticky_owner = models.BooleanField(
         default=True, db_default=True, help_text="Somebody who comes back goes to the rep who had them last."
@@ -48,15 +49,32 @@ class InboundSource(models.Model):
     account_owner = models.BooleanField(
         default=True, db_default=True, help_text="A lead of a known company goes to the rep who owns its account."
     )
-    secret = models.CharField(max_length=128, default=new_secret, validators=[validate_secret])
+    secret = models.CharField(max_length=128, default=new_secret)
     previous_secret = models.CharField(
         max_length=128,
         blank=True,
         default="",
         db_default="",
-        validators=[validate_secret],
         help_text="Still accepted while senders change over; empty it when they have.",
     )
+    verify_token = models.CharField(
+        max_length=100, blank=True, default="", db_default="", help_text="The sender shows it in its handshake by GET."
+    )
+    api_token = models.CharField(
+        max_length=500, blank=True, default="", db_default="", help_text="Fetches what the sender's events only name."
+    )
+    api_url = models.CharField(max_length=200, blank=True, default="", db_default="", help_text="Empty: the usual one.")
+    mapping = models.JSONField(
+        default=dict,
+        db_default=models.Value({}, models.JSONField()),
+        blank=True,
+        help_text="By our field, the sender's names of it; the first with a value counts.",
+    )
+    expects_within_h = models.PositiveSmallIntegerField(
+        null=True, blank=True, help_text="Alarm when no event came for so many hours; empty: never."
+    )
+    watched_from = models.DateTimeField(db_default=Now(), editable=False)
+    silent_since = models.DateTimeField(null=True, blank=True, editable=False)
     active = models.BooleanField(default=True, db_default=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
@@ -66,68 +84,16 @@ class InboundSource(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["slug"], name="inbound_source_slug_once"),
             models.CheckConstraint(condition=~Q(secret=""), name="inbound_source_has_a_secret"),
+            models.CheckConstraint(condition=~Q(kind=""), name="inbound_source_has_a_kind"),
+            models.CheckConstraint(
+                condition=Q(expects_within_h=None) | Q(expects_within_h__gte=1),
+                name="inbound_source_expects_from_1_hour",
+            ),
+            models.CheckConstraint(
+                condition=Q(silent_since=None) | Q(expects_within_h__isnull=False),
+                name="inbound_source_silent_only_if_expected",
+            ),
         ]
 
     def __str__(self) -> str:
         return self.name
-
-
-class Delivery(models.Model):
-    """One request of a sender with a good signature, as it came. The body is kept where it said something new."""
-
-    class Verdict(models.TextChoices):
-        ACCEPTED = "accepted", "Accepted"
-        REPLAYED = "replayed", "Replayed: the same event with the same body"
-        CONFLICTING = "conflicting", "Conflicting: the same event id with another body"
-
-    source = models.ForeignKey(InboundSource, on_delete=models.PROTECT, related_name="deliveries")
-    request_id = models.CharField(max_length=64)
-    event_id = models.CharField(max_length=200)
-    verdict = models.CharField(max_length=11, choices=Verdict)
-    digest = models.CharField(max_length=64, help_text="SHA-256 of the body.")
-    body = models.BinaryField(null=True)
-    received_at = models.DateTimeField(db_default=Now())
-
-    class Meta:
-        verbose_name_plural = "deliveries"
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(verdict__in=["accepted", "replayed", "conflicting"]), name="delivery_verdict_is_known"
-            ),
-            models.CheckConstraint(
-                condition=Q(verdict="replayed", body=None) | (~Q(verdict="replayed") & Q(body__isnull=False)),
-                name="delivery_body_unless_replayed",
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.event_id} ({self.verdict})"
-
-
-class InboundEvent(models.Model):
-    """Something a sender reported once, whatever number of times it was delivered, and what became of it."""
-
-    class Outcome(models.TextChoices):
-        CREATED = "created", "Made a new lead"
-        TOUCHED = "touched", "Touched a known open lead"
-
-    source = models.ForeignKey(InboundSource, on_delete=models.PROTECT, related_name="events")
-    event_id = models.CharField(max_length=200)
-    digest = models.CharField(max_length=64, help_text="SHA-256 of the body.")
-    lead = models.ForeignKey(Lead, on_delete=models.PROTECT, null=True, blank=True, related_name="events")
-    outcome = models.CharField(max_length=7, choices=Outcome, blank=True, default="", db_default="")
-    payload = models.JSONField()
-    received_at = models.DateTimeField(db_default=Now())
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["source", "event_id"], name="inbound_event_once"),
-            models.CheckConstraint(
-                condition=Q(lead=None, outcome="") | (Q(lead__isnull=False) & ~Q(outcome="")),
-                name="inbound_event_outcome_iff_lead",
-            ),
-            models.CheckConstraint(condition=~Q(event_id=""), name="inbound_event_has_an_id"),
-        ]
-
-    def __str__(self) -> str:
-        return self.event_id

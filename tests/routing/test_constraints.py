@@ -12,6 +12,7 @@ from routing.models import (
     Assignment,
     Credit,
     Delivery,
+    Fetch,
     Holiday,
     InboundEvent,
     LeadAddress,
@@ -44,13 +45,31 @@ BAD: dict[str, tuple[str, list[dict[str, object]]]] = {
     "assignment_turn_from_1": ("assignment", [{"lead_id": -1, "turn": 0}]),
     "inbound_source_slug_once": ("inboundsource", [{}]),
     "inbound_source_has_a_secret": ("inboundsource", [{"slug": "other", "secret": ""}]),
+    "inbound_source_has_a_kind": ("inboundsource", [{"slug": "other", "kind": ""}]),
+    "inbound_source_expects_from_1_hour": ("inboundsource", [{"slug": "other", "expects_within_h": 0}]),
+    "inbound_source_silent_only_if_expected": ("inboundsource", [{"slug": "other", "silent_since": NOW}]),
     "delivery_verdict_is_known": ("delivery", [{"verdict": "lost"}]),
-    "delivery_body_unless_replayed": ("delivery", [{"verdict": "replayed"}, {"body": None}]),
+    "delivery_body_unless_replayed_or_pruned": (
+        "delivery",
+        [{"verdict": "replayed"}, {"body": None}, {"pruned_at": NOW}],
+    ),
+    "delivery_names_the_event_iff_one": ("delivery", [{"event_id": ""}, {"events": 2}]),
     "inbound_event_once": ("inboundevent", [{}]),
     "inbound_event_outcome_iff_lead": (
         "inboundevent",
-        [{"event_id": "other", "outcome": ""}, {"event_id": "other", "lead_id": None}],
+        [
+            {"event_id": "other", "outcome": ""},
+            {"event_id": "other", "lead_id": None},
+            {"event_id": "other", "outcome": "fetching"},
+        ],
     ),
+    "inbound_event_says_why_it_made_no_lead": (
+        "inboundevent",
+        [{"event_id": "other", "lead_id": None, "outcome": "refused"}, {"event_id": "other", "because": "it is old"}],
+    ),
+    "fetch_has_an_id": ("fetch", [{"event_id": -1, "remote_id": ""}]),
+    "fetch_trouble_is_known": ("fetch", [{"event_id": -1, "trouble": "luck"}]),
+    "fetch_due_only_without_an_answer": ("fetch", [{"event_id": -1, "answer": {}}]),
     "inbound_event_has_an_id": ("inboundevent", [{"event_id": ""}]),
     "lead_status_is_known": ("lead", [{"uid": UID, "status": "lost"}]),
     "lead_closed_at_iff_closed": ("lead", [{"uid": UID, "status": "closed"}, {"uid": UID, "closed_at": NOW}]),
@@ -120,7 +139,10 @@ def one_good_row_each(db: None) -> None:
     LeadAddress.objects.create(lead=lead, kind="email", value="pat@acme.example")
     source = make_source(team=team)
     Delivery.objects.create(source=source, request_id="r", event_id="e", verdict="accepted", digest="", body=b"{}")
-    InboundEvent.objects.create(source=source, event_id="e", digest="", lead=lead, outcome="created", payload={})
+    event = InboundEvent.objects.create(
+        source=source, event_id="e", digest="", lead=lead, outcome="created", payload={}
+    )
+    Fetch.objects.create(event=event, remote_id="1", due_at=NOW)
     roster = Roster.objects.create(team=team, digest="d", candidates={}, skipped={})
     Assignment.objects.create(
         lead=lead, membership=member, team=team, turn=1, roster=roster, lag_before=0, lag_after=0, assigned_at=NOW
@@ -143,7 +165,7 @@ def one_good_row_each(db: None) -> None:
 def test_the_database_refuses_the_bad_row_by_name(one_good_row_each, name):
     table, cases = BAD[name]
     for overrides in cases:
-        key = {} if table == "turnstile" else {"id": 10**9}
+        key = {} if table in ("turnstile", "fetch") else {"id": 10**9}
         with pytest.raises(IntegrityError) as refusal, transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(
                 f"INSERT INTO routing_{table} SELECT (jsonb_populate_record(good, %s)).* FROM routing_{table} good",
