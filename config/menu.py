@@ -10,7 +10,7 @@ from django.urls import reverse
 from crmsync.desk.tabs import MOST, count_of
 from crmsync.desk.words import capped
 from crmsync.models import DeadLetter, LockFailure
-from outreach.models import InDoubt
+from outreach.models import InDoubt, NoticeMail
 from routing.models import Lead
 
 
@@ -72,6 +72,12 @@ MENU = (
             Entry("outreach.campaign"),
             Entry("outreach.message", "Mails"),
             Entry("outreach.indoubt", "In doubt", badge=lambda: InDoubt.objects.all(), alarming=True),
+            Entry(
+                "outreach.noticemail",
+                "Notices to reps",
+                badge=lambda: NoticeMail.objects.filter(status__in=("in_doubt", "refused")),
+                alarming=True,
+            ),
             Entry("outreach.suppression"),
             Entry("outreach.claim"),
             Entry("outreach.sendingstate", "Sending"),

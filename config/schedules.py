@@ -29,6 +29,7 @@ SCHEDULES = {
     "match CRM users": Every(10, "config.tasks.match_crm_users"),
     "read back owners from the CRM": Every(1, "config.tasks.read_back_owners"),
     "wake the sender of campaign mail": Every(1, "outreach.tasks.wake_sender"),
+    "tell reps of their leads": Every(1, "outreach.tasks.wake_notices"),
     "reap expired claims on mails": Every(1, "outreach.tasks.reap"),
 }
 

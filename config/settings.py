@@ -91,6 +91,7 @@ QUIET_PERIOD_H = env.number("QUIET_PERIOD_H", 72, least=0, most=8_760)
 SEND_ATTEMPTS_MOST = env.number("SEND_ATTEMPTS_MOST", 8, least=1, most=50)
 SEND_BACKOFF_FIRST_S = env.number("SEND_BACKOFF_FIRST_S", 300, least=0, most=86_400)
 SEND_BACKOFF_CAP_S = env.number("SEND_BACKOFF_CAP_S", 14_400, least=0, most=604_800)
+NOTICE_FROM = env.text("NOTICE_FROM", "")
 SENDER_STOP_S = env.number("SENDER_STOP_S", 900, least=1, most=86_400)
 
 LOG_LEVEL = env.text("LOG_LEVEL", "INFO").upper()

@@ -5,6 +5,7 @@ from outreach.models.campaign import Campaign, CampaignDay, Step
 from outreach.models.claim import Claim, JobLock
 from outreach.models.event import OutreachEvent
 from outreach.models.message import Enrolment, InDoubt, Message
+from outreach.models.notice import Notice, NoticeMail
 from outreach.models.recipient import Recipient, Suppression
 from outreach.models.state import SendingState
 
@@ -16,6 +17,8 @@ __all__ = [
     "InDoubt",
     "JobLock",
     "Message",
+    "Notice",
+    "NoticeMail",
     "OutreachEvent",
     "Recipient",
     "SendAttempt",

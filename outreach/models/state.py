@@ -14,6 +14,7 @@ class SendingState(models.Model):
     id = models.SmallIntegerField(primary_key=True, default=1)
     off_because = models.CharField(max_length=200, blank=True, default="", db_default="")
     off_until = models.DateTimeField(null=True, help_text="Sending goes on by itself then; empty: a person decides.")
+    notices_since = models.DateTimeField(null=True, help_text="Reps are not told of what was assigned before.")
     epoch = models.CharField(max_length=100, blank=True, default="", db_default="", help_text="Empty: not yet seen.")
 
     class Meta:

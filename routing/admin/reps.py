@@ -23,6 +23,7 @@ from routing.models import Rep
 CALENDAR = ("zone", "holiday_country", "holiday_region")
 CAPS = ("day_cap", "week_cap", "open_cap")
 WHO = ("name", "email", "crm_user_id")
+NO_TURN_READS = ("notices",)
 
 
 class RepTabs(Tabs):
@@ -42,7 +43,7 @@ class RepAdmin(ChangedBetweenTurns):
     search_fields = ("name", "email")
     search_help_text = "Name or e-mail address."
     fieldsets = (
-        (None, {"fields": WHO}),
+        (None, {"fields": (*WHO, *NO_TURN_READS)}),
         ("Calendar", {"fields": CALENDAR, "description": "Working hours and days off go by the rep's own clock."}),
         ("Caps", {"fields": CAPS, "description": "Caps hold over all teams together, by the rep's own day."}),
     )
@@ -79,6 +80,8 @@ class RepAdmin(ChangedBetweenTurns):
             return
         if set(WHO) & set(form.changed_data):
             members.set_rep(rep=obj, name=obj.name, email=obj.email, crm_user_id=obj.crm_user_id)
+        if plain := [name for name in NO_TURN_READS if name in form.changed_data]:
+            obj.save(update_fields=plain)
         if set(CALENDAR) & set(form.changed_data):
             hours.set_calendar(rep=obj, zone=obj.zone, country=obj.holiday_country, region=obj.holiday_region)
         if {"zone", *CAPS} & set(form.changed_data):

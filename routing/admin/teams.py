@@ -36,7 +36,7 @@ class TeamAdmin(ChangedBetweenTurns):
     list_filter = (TeamTabs,)
     ordering = ("name",)
     search_fields = ("name",)
-    fields = ("name", "outside_hours", "direct_counts")
+    fields = ("name", "outside_hours", "direct_counts", "notices")
     actions = ("retire_selected",)
     empty_says = "No teams yet. Add one, then add reps to it under Memberships."
 
@@ -56,8 +56,9 @@ class TeamAdmin(ChangedBetweenTurns):
         if not change:
             obj.save()
             return
-        if "name" in form.changed_data:
-            obj.save(update_fields=["name"])
+        plain = [name for name in ("name", "notices") if name in form.changed_data]  # no turn reads these
+        if plain:
+            obj.save(update_fields=plain)
         if "outside_hours" in form.changed_data:
             members.set_outside_hours(team=obj, outside_hours=obj.outside_hours)
         if "direct_counts" in form.changed_data:

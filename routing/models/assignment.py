@@ -96,6 +96,8 @@ class Assignment(models.Model):
         indexes = [
             # setting a cap counts a rep's assignments since a date; the admin's list of a rep, newest first
             models.Index(fields=["membership", "-assigned_at"], name="assignment_by_member"),
+            # notices and service levels: the latest assignments that are still current
+            models.Index(fields=["assigned_at"], condition=Q(ended_at=None), name="assignment_current_by_time"),
         ]
 
     def __str__(self) -> str:

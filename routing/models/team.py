@@ -46,6 +46,12 @@ class Team(models.Model):
         help_text="Leads given past the turns (to an account's owner, the rep of before, a named rep, or by hand) are "
         "part of a rep's share: the others get as many more. Off: they are on top of it.",
     )
+    notices = models.BooleanField(
+        "notices by mail",
+        default=True,
+        db_default=True,
+        help_text="Members are told of each lead they get, where a relay and NOTICE_FROM are set.",
+    )
     retired_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
@@ -89,6 +95,9 @@ class Rep(models.Model):
     )
     holiday_region = models.CharField(
         max_length=10, blank=True, default="", db_default="", help_text="Part of the country, such as BY; may be empty."
+    )
+    notices = models.BooleanField(
+        "notices by mail", default=True, db_default=True, help_text="Told by mail of each lead they get."
     )
     day_cap = models.PositiveIntegerField(null=True, blank=True, help_text="Leads a day at most; empty: no limit.")
     week_cap = models.PositiveIntegerField(

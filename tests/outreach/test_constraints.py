@@ -17,12 +17,16 @@ from outreach.models import (
     Enrolment,
     JobLock,
     Message,
+    Notice,
+    NoticeMail,
     OutreachEvent,
     Recipient,
     SendingState,
     Suppression,
 )
+from tests.make import make_team
 from tests.outreach.make import make_begun, make_campaign, make_leads, make_running
+from tests.outreach.test_notices import assigned
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -53,6 +57,9 @@ class Rows:
         self.event = OutreachEvent.objects.filter(message=None).first() or OutreachEvent.objects.create(
             kind="stopped", layer="gate", worker="w"
         )
+        turn = assigned(make_team(reps=1), 1)[0]
+        self.notice_mail = NoticeMail.objects.create(rep=turn.membership.rep, worker="w")
+        self.notice = Notice.objects.create(assignment=turn, mail=self.notice_mail)
         self.other_lead = make_leads(1)[0].pk
 
 
@@ -103,6 +110,12 @@ SPOIL: dict[str, Callable[[Rows], None]] = {
     "send_attempt_number_from_1": lambda r: change(r.attempt, number=0),
     "outreach_event_before_and_after_iff_message": lambda r: change(r.event, before="due", after="sent"),
     "outreach_event_layer_is_known": lambda r: change(r.event, layer="luck"),
+    "notice_mail_status_is_known": lambda r: change(r.notice_mail, status="lost"),
+    "notice_mail_due_at_iff_deferred": lambda r: change(r.notice_mail, due_at=r.claim.claimed_at),
+    "notice_mail_settled_at_iff_settled": lambda r: change(r.notice_mail, status="sent"),
+    "notice_mail_tries_from_1": lambda r: change(r.notice_mail, tries=0),
+    "notice_mail_names_its_worker": lambda r: change(r.notice_mail, worker=""),
+    "notice_once_per_assignment": lambda r: copy(r.notice),
     "sending_state_is_one_row": lambda r: SendingState(pk=2).save(force_insert=True),
     "sending_state_off_until_only_if_off": lambda r: change(SendingState.objects.get(), off_until=r.claim.claimed_at),
 }
