@@ -6,7 +6,7 @@ from django.db import transaction
 
 from crmsync.doctor.asking import active_users
 from crmsync.gateway import connect
-from crmsync.lockpolicy import long_id
+from crmsync.lockkeys import long_id
 from routing.models import Rep
 
 

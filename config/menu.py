@@ -82,6 +82,8 @@ MENU = (
             Entry("outreach.claim"),
             Entry("outreach.sendingstate", "Sending"),
             Entry("outreach.message", "Mailbox", page="admin:mailbox"),
+            Entry("outreach.agent"),
+            Entry("outreach.leadhold", "Work on leads"),
         ),
     ),
     Group(

@@ -94,6 +94,9 @@ SEND_BACKOFF_CAP_S = env.number("SEND_BACKOFF_CAP_S", 14_400, least=0, most=604_
 NOTICE_FROM = env.text("NOTICE_FROM", "")
 SENDER_STOP_S = env.number("SENDER_STOP_S", 900, least=1, most=86_400)
 
+# External senders and AI agents: requests of each a minute.
+AGENT_RATE_PER_MIN = env.number("AGENT_RATE_PER_MIN", 1_200, least=1, most=1_000_000)
+
 LOG_LEVEL = env.text("LOG_LEVEL", "INFO").upper()
 
 INSTALLED_APPS = [
@@ -107,6 +110,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django.contrib.postgres",
     "django_q",
+    "ninja",  # for the files of its documentation page, which then come from here
     "crmsync",
     "routing",
     "outreach",

@@ -61,3 +61,39 @@ class RoadClosed(OutreachError):
 
 class CredentialsRefused(RoadClosed):
     """The relay refuses our credentials or our sender address: sending stops, no lead is charged."""
+
+
+class TokenRefused(OutreachError):
+    """This token is not known, or it was revoked. A person makes one in the admin, under Agents."""
+
+
+class RateReached(OutreachError):
+    """Too many requests. Wait as Retry-After says."""
+
+    def __init__(self, *, retry_after_s: int) -> None:
+        super().__init__()
+        self.retry_after_s = retry_after_s
+
+
+class NotAllowed(OutreachError):
+    """This agent may not do that."""
+
+
+class NotFound(OutreachError):
+    """There is no such thing."""
+
+
+class GateClosed(OutreachError):
+    """The gate refuses it: do not act."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__()
+        self.reason = reason
+
+
+class KeyUsedOtherwise(OutreachError):
+    """This Idempotency-Key came with another request before. Use a fresh one for each thing you want done."""
+
+
+class StillUnderWay(OutreachError):
+    """The first request with this Idempotency-Key has no answer yet. Send it again in a moment."""

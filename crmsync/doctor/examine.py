@@ -15,7 +15,7 @@ from crmsync.doctor.objects import examine_object
 from crmsync.errors import CallFailed, NotConfigured
 from crmsync.field_map import mapping_of
 from crmsync.gateway import Org, connect
-from crmsync.lockpolicy import long_id
+from crmsync.lockkeys import long_id
 from crmsync.mapping import MAPPING
 
 LOW = 0.2

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from crmsync.gateway import Org
-from crmsync.lockpolicy import long_id
+from crmsync.lockkeys import long_id
 from crmsync.moves.owners import any_adopted_contact, foreign, read_until, set_read_until
 
 OVERLAP = timedelta(minutes=2)

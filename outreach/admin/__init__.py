@@ -1,5 +1,5 @@
-"""Outreach's part of the admin: campaigns, their mails, what is in doubt, who wants no mail, and the switch."""
+"""Outreach's part of the admin: campaigns, their mails, what is in doubt, who wants no mail, the switch, and agents."""
 
-from outreach.admin import campaigns, claims, doubt, mails, notices, sending, suppressions
+from outreach.admin import agents, campaigns, claims, doubt, lead_work, mails, notices, sending, suppressions
 
-__all__ = ["campaigns", "claims", "doubt", "mails", "notices", "sending", "suppressions"]
+__all__ = ["agents", "campaigns", "claims", "doubt", "lead_work", "mails", "notices", "sending", "suppressions"]

@@ -4,7 +4,9 @@ import logging
 import time
 from dataclasses import dataclass
 
+from outreach.moves.agent_requests import prune_requests
 from outreach.moves.campaigns import finish_done, start_due
+from outreach.moves.lead_claims import expire_leads
 from outreach.moves.reaper import reap
 
 log = logging.getLogger(__name__)
@@ -15,7 +17,7 @@ BUDGET_S = 20
 
 @dataclass
 class ReapedAll:
-    """Claims that expired and what became of their messages; campaigns started and finished."""
+    """Claims that expired and what became of their messages and leads; campaigns started and finished."""
 
     claims: int = 0
     due: int = 0
@@ -23,6 +25,8 @@ class ReapedAll:
     failed: int = 0
     started: int = 0
     finished: int = 0
+    leads_free: int = 0
+    leads_in_doubt: int = 0
 
 
 def reap_all() -> ReapedAll:
@@ -36,4 +40,6 @@ def reap_all() -> ReapedAll:
         total.failed += reaped.failed
         log.warning("claims expired claims=%s due=%s in_doubt=%s failed=%s", *vars(reaped).values())
     total.finished = finish_done()
+    total.leads_free, total.leads_in_doubt = expire_leads()
+    prune_requests()
     return total

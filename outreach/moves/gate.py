@@ -83,7 +83,7 @@ def begin(*, token: uuid.UUID, message_id: int, worker: str, mail_id: str, diges
                 verdict = Verdict("the day's pace is reached", "due", facts.tomorrow)
         if verdict is None:
             values: dict[str, Any] = {"message": message_id, "claim": facts.claim, "worker": worker}
-            values |= {"mail_id": mail_id, "digest": digest, "lease": settings.CLAIM_LEASE_S}
+            values |= {"mail_id": mail_id, "digest": digest}
             cursor.execute(BEGIN, values)
             (attempt,) = cursor.fetchone()
             if attempt is not None:
@@ -196,7 +196,8 @@ COUNT = """
     RETURNING begun
 """
 
-# The lease is renewed where less than half of it is left, so that it always covers the hand-over that follows.
+# The lease is renewed, for as long as it was given, where less than half of it is left: it covers the hand-over that
+# follows.
 BEGIN = """
     WITH intent AS (
         INSERT INTO outreach_sendattempt
@@ -211,10 +212,9 @@ BEGIN = """
         UPDATE outreach_message SET status = 'begun' FROM intent WHERE outreach_message.id = %(message)s),
     beat AS (
         UPDATE outreach_claim SET heartbeat_at = clock_timestamp(),
-               lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
+               lease_until = clock_timestamp() + (lease_until - heartbeat_at)
           FROM intent
-         WHERE outreach_claim.id = %(claim)s
-           AND lease_until < clock_timestamp() + make_interval(secs => %(lease)s / 2.0)),
+         WHERE outreach_claim.id = %(claim)s AND lease_until < clock_timestamp() + (lease_until - heartbeat_at) / 2),
     told AS (
         INSERT INTO outreach_outreachevent (kind, layer, worker, message_id, claim_id, attempt_id, before, after)
         SELECT 'begun', 'gate', %(worker)s, %(message)s, %(claim)s, id, 'claimed', 'begun' FROM intent)

@@ -11,11 +11,16 @@ from django.apps import apps
 from django.db import IntegrityError, connection, models, transaction
 
 from outreach.models import (
+    Agent,
+    AgentRequest,
     Campaign,
     CampaignDay,
     Claim,
     Enrolment,
     JobLock,
+    LeadClaim,
+    LeadHold,
+    LeadJob,
     Message,
     Notice,
     NoticeMail,
@@ -61,6 +66,12 @@ class Rows:
         self.notice_mail = NoticeMail.objects.create(rep=turn.membership.rep, worker="w")
         self.notice = Notice.objects.create(assignment=turn, mail=self.notice_mail)
         self.other_lead = make_leads(1)[0].pk
+        self.agent = Agent.objects.create(name="a", digest="0" * 64, hint="rota_", may_mail=True, made_by="Pat")
+        self.request = AgentRequest.objects.create(agent=self.agent, key="k", digest="d")
+        self.job = LeadJob.objects.create(name="call")
+        until = self.claim.lease_until
+        self.lead_claim = LeadClaim.objects.create(job=self.job, worker="agent a", size=1, lease_until=until)
+        self.work = LeadHold.objects.create(claim=self.lead_claim, job=self.job, lead_id=self.other_lead)
 
 
 SPOIL: dict[str, Callable[[Rows], None]] = {
@@ -116,6 +127,25 @@ SPOIL: dict[str, Callable[[Rows], None]] = {
     "notice_mail_tries_from_1": lambda r: change(r.notice_mail, tries=0),
     "notice_mail_names_its_worker": lambda r: change(r.notice_mail, worker=""),
     "notice_once_per_assignment": lambda r: copy(r.notice),
+    "agent_name_once": lambda r: copy(r.agent, digest="1" * 64),
+    "agent_token_once": lambda r: copy(r.agent, name="b"),
+    "agent_name_is_plain": lambda r: change(r.agent, name="a:b"),
+    "agent_token_is_hashed": lambda r: change(r.agent, digest="rota_token"),
+    "agent_may_do_something": lambda r: change(r.agent, may_mail=False),
+    "agent_revoked_by_iff_revoked": lambda r: change(r.agent, revoked_by="Pat"),
+    "agent_request_key_once": lambda r: copy(r.request),
+    "agent_request_has_a_key": lambda r: change(r.request, key=""),
+    "agent_request_answer_whole_or_none": lambda r: change(r.request, code=200),
+    "lead_job_name_once": lambda r: copy(r.job),
+    "lead_job_has_a_name": lambda r: change(r.job, name=""),
+    "lead_claim_end_reason_iff_ended": lambda r: change(r.lead_claim, end_reason="done"),
+    "lead_claim_lease_ends_after_it_starts": lambda r: change(r.lead_claim, claimed_at=r.lead_claim.lease_until),
+    "lead_claim_names_its_worker": lambda r: change(r.lead_claim, worker=""),
+    "lead_hold_one_taken_per_job": lambda r: copy(r.work, claim_id=second_claim(r).pk),
+    "lead_hold_once_per_claim": lambda r: copy(r.work, status="released", settled_at=r.claim.claimed_at),
+    "lead_hold_status_is_known": lambda r: change(r.work, status="lost", settled_at=r.claim.claimed_at),
+    "lead_hold_settled_at_iff_settled": lambda r: change(r.work, status="done"),
+    "lead_hold_begun_at_if_begun": lambda r: change(r.work, status="begun"),
     "sending_state_is_one_row": lambda r: SendingState(pk=2).save(force_insert=True),
     "sending_state_off_until_only_if_off": lambda r: change(SendingState.objects.get(), off_until=r.claim.claimed_at),
 }
@@ -123,6 +153,10 @@ SPOIL: dict[str, Callable[[Rows], None]] = {
 
 def other_step(rows: Rows) -> int:
     return rows.campaign.steps.exclude(pk=rows.step.pk).get().pk
+
+
+def second_claim(rows: Rows) -> LeadClaim:
+    return LeadClaim.objects.create(job=rows.job, worker="agent b", size=1, lease_until=rows.claim.lease_until)
 
 
 @pytest.mark.parametrize("name", SPOIL)

@@ -76,14 +76,19 @@ def test_a_reaped_claim_does_not_pass_and_the_refusal_is_logged_i8() -> None:
     assert OutreachEvent.objects.filter(kind="turned_away", layer="claim", worker="w1").count() == 1
 
 
-def test_the_gate_renews_a_lease_of_which_less_than_half_is_left(settings: Any) -> None:
-    settings.CLAIM_LEASE_S = 1_000
-    held = hold(make_running(leads=2), lease_s=100)
-    before = Claim.objects.get().lease_until
+def test_the_gate_renews_a_lease_of_which_less_than_half_is_left() -> None:
+    held = hold(make_running(leads=3), lease_s=100)
+    before = Claim.objects.get()
     at_gate(held)
-    renewed = Claim.objects.get().lease_until
-    assert renewed - before > timedelta(seconds=800)
+    assert Claim.objects.get().lease_until == before.lease_until, "all of it is left"
+    ago = timedelta(seconds=60)
+    Claim.objects.update(
+        claimed_at=before.claimed_at - ago, heartbeat_at=before.heartbeat_at - ago, lease_until=before.lease_until - ago
+    )
     at_gate(held, held.messages[1])
+    renewed = Claim.objects.get().lease_until
+    assert timedelta(0) < renewed - before.lease_until < timedelta(seconds=30), "for as long as it was given"
+    at_gate(held, held.messages[2])
     assert Claim.objects.get().lease_until == renewed
 
 

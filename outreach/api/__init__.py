@@ -1,0 +1,68 @@
+"""The API for external senders and AI agents: disjoint work, and the gate before anything leaves.
+
+Every answer that is no success is application/problem+json. The page at /api/docs needs nothing from other hosts.
+"""
+
+from http import HTTPStatus
+
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+
+from outreach.api.bearer import AgentToken
+from outreach.api.leads import router as leads
+from outreach.api.mail import router as mail
+from outreach.api.refusals import answer_for, path_of
+from outreach.errors import OutreachError
+from routing.problem import problem
+
+HELP = """
+Work for external senders and AI agents. **Claim** a batch: it is yours alone until its lease ends. **Begin** each piece
+before you act: this is the gate, and 409 says why you must not. **Settle** what came of it. What you do not get to,
+**release**. A claim that is not extended ends by itself; what was begun and not settled then waits for a person.
+
+Every POST carries an `Idempotency-Key`. The same key with the same body gets the same answer again; so after a lost
+answer send the very same request once more. With another body it is refused (422).
+"""
+
+api = NinjaAPI(
+    title="Rota for agents",
+    version="1",
+    description=HELP,
+    urls_namespace="agents",
+    auth=AgentToken(),
+)
+api.add_router("/mail", mail, tags=["Campaign mail"])
+api.add_router("/leads", leads, tags=["Leads"])
+
+
+@api.exception_handler(OutreachError)
+def refused(request: HttpRequest, refusal: OutreachError) -> HttpResponse:
+    return answer_for(refusal)
+
+
+@api.exception_handler(AuthenticationError)
+def no_token(request: HttpRequest, refusal: AuthenticationError) -> HttpResponse:
+    answer = problem(HTTPStatus.UNAUTHORIZED, "Send Authorization: Bearer and your token.")
+    answer["WWW-Authenticate"] = "Bearer"
+    return answer
+
+
+@api.exception_handler(ValidationError)
+def invalid(request: HttpRequest, refusal: ValidationError) -> HttpResponse:
+    """Paths and what is wrong there, never the values."""
+    errors = [{"path": path_of(error["loc"]), "problem": str(error["msg"])} for error in refusal.errors]
+    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "The request is not what this address takes.", errors=errors)
+
+
+@api.exception_handler(HttpError)
+def other(request: HttpRequest, refusal: HttpError) -> HttpResponse:
+    return problem(HTTPStatus(refusal.status_code), str(refusal))
+
+
+@api.exception_handler(Http404)
+def not_here(request: HttpRequest, refusal: Http404) -> HttpResponse:
+    return problem(HTTPStatus.NOT_FOUND, "There is nothing at this address.")
+
+
+__all__ = ["api"]
