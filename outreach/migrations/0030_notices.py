@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('outreach', '0003_in_doubt'),
+        ('outreach', '0010_agents'),
         ('routing', '0030_service'),
     ]
 

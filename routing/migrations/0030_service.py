@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('routing', '0006_by_hand'),
+        ('routing', '0020_sources'),
     ]
 
     operations = [
