@@ -73,7 +73,7 @@ class Contention:
 
 def contention(*, since: datetime, until: datetime) -> Contention:
     """The attempts that began in [since, until). Reads an index by time; seconds for a million attempts."""
-    values = {"since": since, "until": until, "most": MOST_PARENTS, "itself": ITSELF}
+    values: dict[str, Any] = {"since": since, "until": until, "most": MOST_PARENTS, "itself": ITSELF}
     with connection.cursor() as cursor:
         cursor.execute(BY_OBJECT, values)
         objects = tuple(Counted(*row) for row in cursor.fetchall())
