@@ -66,6 +66,8 @@ CRM_RELATIONS = env.pairs(  # crmsync/lockpolicy.py
 CRM_OWNER_LOCKS = env.words("CRM_OWNER_LOCKS", [])
 CRM_CONCURRENCY_MOST = env.number("CRM_CONCURRENCY_MOST", 8, least=1, most=100)
 CRM_SERIAL_AFTER = env.number("CRM_SERIAL_AFTER", 4, least=1, most=50)
+CRM_POLL_FIRST_MS = env.number("CRM_POLL_FIRST_MS", 1_000, least=10, most=600_000)
+CRM_JOB_MOST_S = env.number("CRM_JOB_MOST_S", 86_400, least=10, most=604_800)
 
 # Campaign mail leaves through one relay, over SMTP. Without one it stays in a local mailbox, beside the sandbox org
 # only: an installation with a real CRM that forgot its relay must not believe that mails went.

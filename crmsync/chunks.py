@@ -30,6 +30,8 @@ class Candidate:
     parent_keys: tuple[str, ...]
     pile: str | None = None
     passed_at: datetime | None = None
+    crm_id: str = ""  # the org's own, once it told it
+    lock_failures: int = 0  # attempts charged to it, if the last of them met a lock
 
     @property
     def keys(self) -> frozenset[str]:

@@ -7,7 +7,7 @@ and the exception's class never. The rows of its test are the table; Salesforce'
 import re
 from dataclasses import dataclass
 
-from crmsync.errors import NO_ANSWER, NOT_CONNECTED, Fault
+from crmsync.errors import NO_ANSWER, NOT_CONNECTED, NOT_PROCESSED, Fault
 from crmsync.models import FailureKind as Kind
 
 
@@ -16,6 +16,12 @@ class Verdict:
     kind: Kind
     org_wide: bool = False  # the whole org will not take writes for a while: pause it
     may_have_arrived: bool = False  # the org may have committed, or may still commit, what it did not confirm
+    bulk_only: bool = False  # the org takes no more bulk jobs today; calls go on
+
+
+def codes(*names: str) -> frozenset[str]:
+    """In lower case: the Bulk API guide writes InvalidJobState, the org says INVALIDJOBSTATE."""
+    return frozenset(name.casefold() for name in names)
 
 
 LOCK_WORDS = re.compile(
@@ -35,24 +41,29 @@ LOGIN_WORDS = re.compile(r"not valid for use with the (REST )?API", re.IGNORECAS
 INNER = re.compile(r"first error:\s*([A-Z][A-Z0-9_]+)\s*[,:]\s*", re.IGNORECASE)
 
 # Codes that say only "something in a trigger or flow"; what it was is in the words.
-WRAPPERS = {
+WRAPPERS = codes(
     "CANNOT_INSERT_UPDATE_ACTIVATE_ENTITY",
     "CANNOT_EXECUTE_FLOW_TRIGGER",
     "UNKNOWN_EXCEPTION",
     "APEX_ERROR",
     "System.DmlException",
-}
-LOCKED = {"UNABLE_TO_LOCK_ROW", "TooManyLockFailure"}
-COLLATERAL = {"ALL_OR_NONE_OPERATION_ROLLED_BACK", "PROCESSING_HALTED"}
-LIMITS = {"REQUEST_LIMIT_EXCEEDED", "ExceededQuota", "LOGIN_RATE_EXCEEDED", "STORAGE_LIMIT_EXCEEDED"}
-REFUSED_LOGIN = {
+)
+LOCKED = codes("UNABLE_TO_LOCK_ROW", "TooManyLockFailure")
+COLLATERAL = codes("ALL_OR_NONE_OPERATION_ROLLED_BACK", "PROCESSING_HALTED", NOT_PROCESSED)
+LIMITS = codes("REQUEST_LIMIT_EXCEEDED", "LOGIN_RATE_EXCEEDED", "STORAGE_LIMIT_EXCEEDED")
+REFUSED_LOGIN = codes(
     "INVALID_SESSION_ID", "InvalidSessionId", "INVALID_LOGIN", "INVALID_CLIENT", "INVALID AUTH",
-    "API_DISABLED_FOR_ORG", "API_CURRENTLY_DISABLED", "UNSUPPORTED_API_VERSION", "INACTIVE_ORG_OR_USER",
+    "API_DISABLED_FOR_ORG", "API_CURRENTLY_DISABLED", "FeatureNotEnabled", "UNSUPPORTED_API_VERSION", "InvalidVersion",
+    "INACTIVE_ORG_OR_USER", "LOGIN_MUST_USE_SECURITY_TOKEN", "PASSWORD_LOCKOUT", "ORG_LOCKED",
+    "INVALID_OPERATION_WITH_EXPIRED_PASSWORD", "LOGIN_DURING_RESTRICTED_TIME", "LOGIN_DURING_RESTRICTED_DOMAIN",
     "invalid_grant", "invalid_client", "invalid_client_id", "invalid_app_access", "inactive_user", "inactive_org",
     "unauthorized_client", "unsupported_grant_type", "invalid_request",
-}  # fmt: skip
-TEMPORARY = {"SERVER_UNAVAILABLE", "UNKNOWN_EXCEPTION", "QUERY_TIMEOUT", "INTERNAL_SERVER_ERROR", "unknown_error"}
-REFUSED = {
+)  # fmt: skip
+TEMPORARY = codes(
+    "SERVER_UNAVAILABLE", "UNKNOWN_EXCEPTION", "QUERY_TIMEOUT", "OPERATION_TOO_LARGE", "INTERNAL_SERVER_ERROR",
+    "unknown_error", "InternalServerError", "Timeout", "Unknown",
+)  # fmt: skip
+REFUSED = codes(
     "FIELD_CUSTOM_VALIDATION_EXCEPTION", "FIELD_FILTER_VALIDATION_EXCEPTION", "REQUIRED_FIELD_MISSING",
     "STRING_TOO_LONG", "INVALID_EMAIL_ADDRESS", "INVALID_OR_NULL_FOR_RESTRICTED_PICKLIST",
     "INVALID_TYPE_ON_FIELD_IN_RECORD", "INVALID_FIELD", "INVALID_FIELD_FOR_INSERT_UPDATE", "INVALID_TYPE",
@@ -60,39 +71,51 @@ REFUSED = {
     "DUPLICATE_EXTERNAL_ID", "DUPLICATES_DETECTED", "ENTITY_IS_DELETED", "NOT_FOUND", "METHOD_NOT_ALLOWED",
     "INVALID_OPERATION", "FIELD_INTEGRITY_EXCEPTION", "INACTIVE_OWNER_OR_USER", "TRANSFER_REQUIRES_READ",
     "CANNOT_INSERT_UPDATE_ACTIVATE_ENTITY", "CANNOT_EXECUTE_FLOW_TRIGGER", "APEX_ERROR", "System.DmlException",
-    "NO_MAPPING", "NO_ROAD",
-}  # fmt: skip
+    "NO_MAPPING", "MISSING_ARGUMENT", "DELETE_FAILED", "INVALID_CSV_ROW",
+    "InvalidBatch", "InvalidJob", "ClientInputError", "InvalidEntity", "InvalidUser",
+)  # fmt: skip
 
 
 def classify(fault: Fault, *, external_id_field: str) -> Verdict:
-    code, words = fault.code, fault.text
-    if code == NO_ANSWER:
+    code, words = fault.code.casefold(), fault.text
+    if fault.code == NO_ANSWER:
         return Verdict(Kind.UNANSWERED, may_have_arrived=True)
-    if code == NOT_CONNECTED:
+    if fault.code == NOT_CONNECTED:
         return Verdict(Kind.TRANSIENT, org_wide=True)
-    if code == "FIELD_CUSTOM_VALIDATION_EXCEPTION" or code in WRAPPERS:
+    if code == "field_custom_validation_exception" or code in WRAPPERS:
         inner = list(INNER.finditer(words))
         if inner:  # a person's validation text never has this form; a trigger that reports its own failure does
-            code, words = inner[-1][1], words[inner[-1].end() :]
-    if code in LOCKED or (code not in REFUSED - WRAPPERS and LOCK_WORDS.search(words)):
+            code, words = inner[-1][1].casefold(), words[inner[-1].end() :]
+    refused = code in REFUSED and code not in WRAPPERS
+    if code in LOCKED or (not refused and LOCK_WORDS.search(words)):
         return Verdict(Kind.CONTENTION)
     if code in COLLATERAL:
         return Verdict(Kind.COLLATERAL)
+    if code == "exceededquota":
+        return Verdict(Kind.RATE_LIMIT, bulk_only=True)
     if code in LIMITS or (fault.status == 429 and not code):
         return Verdict(Kind.RATE_LIMIT, org_wide=True)
     if code in REFUSED_LOGIN or (code not in REFUSED and LOGIN_WORDS.search(words)):
         return Verdict(Kind.AUTH, org_wide=True)
-    if code == "LIMIT_EXCEEDED" or (code not in REFUSED - WRAPPERS and GOVERNOR_WORDS.search(words)):
+    if code == "limit_exceeded" or (not refused and GOVERNOR_WORDS.search(words)):
         return Verdict(Kind.GOVERNOR)
-    if code == "INVALID_CROSS_REFERENCE_KEY" or (code == "INVALID_FIELD" and MISSING_PARENT_WORDS.search(words)):
+    if code == "invalid_cross_reference_key" or (code == "invalid_field" and MISSING_PARENT_WORDS.search(words)):
         return Verdict(Kind.DEPENDENCY)
-    if code == "DUPLICATE_VALUE" and (RACE_WORDS.search(words) or same_key(words, external_id_field)):
+    if code == "duplicate_value" and (RACE_WORDS.search(words) or same_key(words, external_id_field)):
         return Verdict(Kind.RACE)
     if code in TEMPORARY:
         return Verdict(Kind.TRANSIENT, org_wide=fault.status >= 500, may_have_arrived=fault.status >= 500)
-    if code in REFUSED or code.startswith("INSUFFICIENT_ACCESS"):
+    if code in REFUSED or code.startswith("insufficient_access"):
         return Verdict(Kind.PERMANENT)
     return by_status(fault)
+
+
+def is_gone(fault: Fault) -> bool:
+    """The record is not there (any more): a delete of it is done."""
+    code = fault.code.casefold()
+    return code in ("not_found", "entity_is_deleted") or (
+        code == "invalid_cross_reference_key" and not fault.fields and "invalid cross reference id" in fault.text
+    )
 
 
 def by_status(fault: Fault) -> Verdict:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class Fault:
     """What was said about one row or one request that the CRM did not take; `code` is Salesforce's, or one of ours.
 
-    Ours: NOT_CONNECTED (nothing was sent), NO_ANSWER (sent, and nobody knows). `status` is the HTTP status of a
-    request, 0 for a row inside one that was answered.
+    Ours: NOT_CONNECTED (nothing was sent), NO_ANSWER (sent, and nobody knows), NOT_PROCESSED (a job ended before it
+    came to the row). `status` is the HTTP status of a request, 0 for a row inside one that was answered.
     """
 
     code: str
@@ -20,6 +20,7 @@ class Fault:
 
 NOT_CONNECTED = "NOT_CONNECTED"
 NO_ANSWER = "NO_ANSWER"
+NOT_PROCESSED = "NOT_PROCESSED"
 
 
 class CrmSyncError(Exception):

@@ -1,17 +1,19 @@
-"""The one door to Salesforce: signs in, writes rows by external id, and says exactly what it was told.
+"""The one door to Salesforce: signs in, carries a call there, and says exactly what it was told.
 
 simple-salesforce does the talking. Around it stand what it lacks: a deadline for every call, one token per process,
 renewed at most once per refusal (its own renewal recurses without end while the org keeps refusing), and no retry of
-anything that may have been taken. This is the only module that knows simple-salesforce or requests.
+anything that may have been taken. What is written by such calls stands in `direct`, `bulk2` and `bulk1`.
 """
 
 import json
 import logging
 import os
+import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import requests
@@ -20,9 +22,11 @@ from simple_salesforce.api import Salesforce
 from simple_salesforce.exceptions import SalesforceAuthenticationFailed, SalesforceError
 from simple_salesforce.format import format_external_id, format_soql
 from simple_salesforce.login import SalesforceLogin
-from urllib3.exceptions import MaxRetryError, NewConnectionError
+from simple_salesforce.util import exception_handler
 
-from crmsync.errors import NO_ANSWER, NOT_CONNECTED, CallFailed, Fault, NotConfigured
+from crmsync.answers import fault_of
+from crmsync.classify import LOGIN_WORDS
+from crmsync.errors import NOT_CONNECTED, CallFailed, Fault, NotConfigured
 from crmsync.wire import BoundedAdapter
 
 log = logging.getLogger(__name__)
@@ -30,24 +34,9 @@ T = TypeVar("T")
 
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 LOCAL_DOMAIN = "rota-local.my"  # never resolved: the adapter of a local org sends every host to CRM_URL
-EMAILS_PER_QUERY = 100
-NOT_SIGNED_IN = {"INVALID_SESSION_ID"}
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One record to write: Salesforce's field names, without the external id itself."""
-
-    external_id: str
-    body: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class RowResult:
-    """What the org said about one row: taken (then with its id, if it told), or why not."""
-
-    crm_id: str | None = None
-    fault: Fault | None = None
+KEYS_PER_QUERY = 100  # an address may have 16 kB
+NOT_SIGNED_IN = {"INVALID_SESSION_ID", "InvalidSessionId"}  # the second is Bulk API 1.0's, and comes with a 400
+USAGE = re.compile(r"api-usage=(\d+)/(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +63,7 @@ class Org:
         self.session.mount("http://", BoundedAdapter(total_s=address.timeout_s, refuse=True))
         self.session.hooks["response"].append(self.note)
         self.retry_after_s = 0
+        self.usage: tuple[int, int] | None = None
         self.salesforce: Salesforce | None = None
         self.token = ""
 
@@ -89,51 +79,35 @@ class Org:
                 session=self.session,
             )
 
-    def upsert(
-        self,
-        *,
-        object: str,
-        external_id_field: str,
-        rows: Sequence[Row],
-        headers: Mapping[str, str],
-        not_after: float | None = None,
-    ) -> list[RowResult]:
-        """Create or update the rows by external id, and answer one result per row, in their order.
-
-        One row goes by REST, more by one sObject Collections request, which the org takes row by row. Raises CallFailed
-        where the org did not take the request, or nobody knows whether it did. `not_after` (time.monotonic) bounds
-        everything this takes, a renewed token and a second call included; after it nothing is sent any more.
-        """
+    @contextmanager
+    def until(self, not_after: float) -> Iterator[None]:
+        """What is called inside ends before `not_after` (time.monotonic), a renewed token and a second call included;
+        after it nothing is sent any more."""
         self.wire.not_after = not_after
         try:
-            return self.upsert_in_time(object, external_id_field, rows, headers)
+            yield
         finally:
             self.wire.not_after = None
-
-    def upsert_in_time(
-        self, object: str, external_id_field: str, rows: Sequence[Row], headers: Mapping[str, str]
-    ) -> list[RowResult]:
-        if len(rows) == 1:
-            path = f"sobjects/{object}/{format_external_id(external_id_field, rows[0].external_id)}"
-            answer = self.call("PATCH", path, rows[0].body, headers)
-            return [RowResult(crm_id=(answer or {}).get("id"))]
-        records = [{"attributes": {"type": object}, external_id_field: row.external_id, **row.body} for row in rows]
-        path = f"composite/sobjects/{object}/{external_id_field}"
-        answer = self.call("PATCH", path, {"allOrNone": False, "records": records}, headers)
-        if not isinstance(answer, list) or len(answer) != len(rows):
-            raise CallFailed(Fault(NO_ANSWER, f"{len(rows)} rows were sent; the answer does not account for them."))
-        return [row_result(entry) for entry in answer]
 
     def users_by_email(self, emails: Sequence[str]) -> dict[str, str]:
         """Each address (in lower case) that exactly one active user of the org has, with that user's id."""
         wanted = sorted({email.lower() for email in emails})
         found: dict[str, set[str]] = {}
-        for start in range(0, len(wanted), EMAILS_PER_QUERY):
-            part = wanted[start : start + EMAILS_PER_QUERY]
+        for start in range(0, len(wanted), KEYS_PER_QUERY):
+            part = wanted[start : start + KEYS_PER_QUERY]
             query = soql("SELECT Id, Email FROM User WHERE IsActive = true AND Email IN {}", part)
             for user in self.query(query):
                 found.setdefault(user["Email"].lower(), set()).add(user["Id"])
         return {email: ids.pop() for email, ids in found.items() if len(ids) == 1}
+
+    def ids_of(self, object: str, external_id_field: str, external_ids: Sequence[str]) -> dict[str, list[str]]:
+        """The org's ids of the records with these external ids, by external id in lower case, as the org compares."""
+        found: dict[str, list[str]] = {}
+        asked = f"SELECT Id, {external_id_field} FROM {object} WHERE {external_id_field} IN {{}}"
+        for start in range(0, len(external_ids), KEYS_PER_QUERY):
+            for record in self.query(format_soql(asked, list(external_ids[start : start + KEYS_PER_QUERY]))):
+                found.setdefault(str(record[external_id_field]).casefold(), []).append(record["Id"])
+        return found
 
     def query(self, soql: str) -> list[dict[str, Any]]:
         return [record for page in self.pages(soql) for record in page]
@@ -151,29 +125,77 @@ class Org:
         self,
         method: str,
         path: str,
-        body: Mapping[str, Any] | None,
+        body: Any,
         headers: Mapping[str, str],
         params: dict[str, str] | None = None,
     ) -> Any:
-        """One request, sent again only where the org refused the token it came with. Raises CallFailed."""
-        data = None if body is None else json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
+        """One REST request and its JSON, sent again only where the org refused the token it came with.
+
+        `path` below /services/data/vNN.0/. Raises CallFailed.
+        """
+        data = None if body is None else as_json(body)
+
+        def ask(salesforce: Salesforce) -> Any:
+            return salesforce.restful(path, params=params, method=method, data=data, headers=dict(headers))
+
+        return self.signed_in(ask)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        data: bytes | None = None,
+        headers: Mapping[str, str],
+        api: Literal["data", "async"] = "data",
+    ) -> bytes:
+        """One request of any content and the bytes that came back, with the token as `api` wants it. Raises CallFailed.
+
+        `path` below /services/data/vNN.0/, or /services/async/NN.0/ for Bulk API 1.0.
+        """
+
+        def ask(salesforce: Salesforce) -> bytes:
+            if api == "async":
+                url, token = f"{salesforce.bulk_url}{path}", {"X-SFDC-Session": self.token}
+            else:
+                url, token = f"{salesforce.base_url}{path}", {"Authorization": f"Bearer {self.token}"}
+            answer = self.session.request(method, url, data=data, headers={**token, **headers})
+            if answer.status_code >= 300:
+                exception_handler(answer, name=path)
+            return answer.content
+
+        return self.signed_in(ask)
+
+    def signed_in(self, ask: Callable[[Salesforce], T]) -> T:
         self.sign_in()
         for last in (False, True):
             assert self.salesforce is not None
             try:
-                return self.salesforce.restful(path, params=params, method=method, data=data, headers=dict(headers))
+                return ask(self.salesforce)
             except (SalesforceError, requests.RequestException) as error:
                 fault = fault_of(error)
-                if last or fault.code not in NOT_SIGNED_IN:
+                if last or fault.code not in NOT_SIGNED_IN or LOGIN_WORDS.search(fault.text):
                     raise CallFailed(replace(fault, retry_after_s=self.retry_after_s)) from error
             TOKENS.forget(self, self.token)
             self.sign_in()
         raise AssertionError("unreachable")
 
     def note(self, response: requests.Response, **kwargs: Any) -> None:
-        """Keep what the client library drops: how long the org asks us to stay away, in seconds; 0 if it does not."""
+        """Keep what the client library drops: for how many seconds the org asks us to stay away (0 if it does not), and
+        how many of the day's calls are used, of how many."""
         asked = response.headers.get("Retry-After", "")
         self.retry_after_s = min(int(asked), 3_600) if asked.isdecimal() else 0
+        if found := USAGE.search(response.headers.get("Sforce-Limit-Info", "")):
+            self.usage = int(found[1]), int(found[2])
+
+
+def path_of(object: str, external_id_field: str, external_id: str) -> str:
+    """The path of a record by its external id, whatever characters that has."""
+    return f"sobjects/{object}/{format_external_id(external_id_field, external_id)}"
+
+
+def as_json(body: Any) -> bytes:
+    return json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
 
 
 class Tokens:
@@ -252,40 +274,3 @@ def fetch_token(org: Org) -> tuple[str, str]:
     except requests.RequestException as error:
         # A token that was fetched and lost writes nothing: this is never an unknown outcome.
         raise CallFailed(Fault(NOT_CONNECTED, f"signing in: {fault_of(error).text}")) from error
-
-
-def row_result(entry: Mapping[str, Any]) -> RowResult:
-    if entry.get("success") is True:
-        return RowResult(crm_id=entry.get("id"))
-    errors = entry.get("errors") or [{}]
-    return RowResult(fault=as_fault(errors[0], status=0))
-
-
-def as_fault(error: Mapping[str, Any], *, status: int) -> Fault:
-    return Fault(
-        code=str(error.get("errorCode") or error.get("statusCode") or error.get("exceptionCode") or ""),
-        text=str(error.get("message") or error.get("exceptionMessage") or ""),
-        fields=tuple(str(name) for name in error.get("fields") or ()),
-        status=status,
-    )
-
-
-def fault_of(error: Exception) -> Fault:
-    """What went wrong: by the code in the answer's body; by the kind of exception only where nothing was answered."""
-    if isinstance(error, SalesforceError):
-        content: Any = error.content
-        if isinstance(content, list) and content and isinstance(content[0], dict):
-            if "errorCode" in content[0]:
-                return as_fault(content[0], status=error.status)
-            return Fault("DUPLICATE_EXTERNAL_ID", "More than one record has this external id.", status=error.status)
-        if isinstance(content, dict):
-            return as_fault(content, status=error.status)
-        if error.status == 300:
-            return Fault("DUPLICATE_EXTERNAL_ID", str(content), status=error.status)
-        return Fault("", str(content)[:2000], status=error.status)
-    if isinstance(error, requests.exceptions.ConnectTimeout | requests.exceptions.SSLError):
-        return Fault(NOT_CONNECTED, type(error).__name__)
-    reason = error.args[0] if error.args else None
-    if isinstance(reason, MaxRetryError) and isinstance(reason.reason, NewConnectionError):
-        return Fault(NOT_CONNECTED, type(reason.reason).__name__)
-    return Fault(NO_ANSWER, type(error).__name__)

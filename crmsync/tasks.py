@@ -8,8 +8,9 @@ from django.utils import timezone
 
 from crmsync.errors import NotConfigured
 from crmsync.flows import deliver as delivering
+from crmsync.flows import orphans
 from crmsync.flows import reap as reaping
-from crmsync.models import OutboxMessage
+from crmsync.models import BulkJob, OutboxMessage
 from crmsync.nudge import nudge
 
 log = logging.getLogger(__name__)
@@ -36,15 +37,16 @@ def deliver() -> dict[str, int | bool]:
 
 def sweep() -> dict[str, int]:
     """The net under lost nudges: wake a worker if anything is due."""
-    due = OutboxMessage.objects.due().exists()
+    due = OutboxMessage.objects.due().exists() or BulkJob.objects.due().exists()
     if due:
         nudge()
     return {"nudged": int(due)}
 
 
 def reap() -> dict[str, int]:
-    """Take back what dead workers hold, and have it sent."""
+    """Take back what dead workers hold, and have it sent; abort jobs in the org that nobody recorded."""
     found = reaping.reap()
+    found.orphans_aborted = orphans.sweep_orphans()
     if found.put_back:
         nudge()
         if due_at := delivering.next_due_at():

@@ -26,6 +26,7 @@ class Harvest:
     lanes_pruned: int = 0
     claims_pruned: int = 0
     piles_pruned: int = 0
+    orphans_aborted: int = 0
 
     def as_counts(self) -> dict[str, int]:
         return asdict(self)

@@ -14,7 +14,7 @@ SQL = Path(__file__).resolve().parent.parent / "sql"
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('crmsync', '0010_planner'),
+        ('crmsync', '0020_bulk_jobs'),
     ]
 
     operations = [

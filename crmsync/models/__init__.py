@@ -1,6 +1,7 @@
 """What the CRM should hold, what is on its way there, and who is carrying it."""
 
 from crmsync.models.batches import Batch, Operation
+from crmsync.models.bulk import BulkJob
 from crmsync.models.dead import DeadLetter, LockFailure
 from crmsync.models.field_mapping import FieldMapping
 from crmsync.models.lanes import Attempt, Claim, Lane, OrgState
@@ -10,6 +11,7 @@ from crmsync.models.piles import Pile
 __all__ = [
     "Attempt",
     "Batch",
+    "BulkJob",
     "Claim",
     "CrmRecord",
     "DeadLetter",

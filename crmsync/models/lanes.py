@@ -181,6 +181,10 @@ class OrgState(models.Model):
     window_rows = models.IntegerField(db_default=0)
     window_locked = models.IntegerField(db_default=0, help_text="Of these, rows that failed for locks.")
     cut_at = models.DateTimeField(null=True, help_text="When the concurrency was last halved.")
+    mass_paused_until = models.DateTimeField(null=True, help_text="Mass updates wait; what people wait for goes on.")
+    mass_paused_reason = models.TextField(db_default="")
+    bulk_paused_until = models.DateTimeField(null=True, help_text="No bulk jobs; mass updates go by Collections.")
+    bulk_paused_reason = models.TextField(db_default="")
 
     class Meta:
         constraints = [
@@ -191,6 +195,16 @@ class OrgState(models.Model):
                 condition=Q(paused_until__isnull=True, paused_reason="")
                 | (Q(paused_until__isnull=False) & ~Q(paused_reason="")),
                 name="org_state_reason_iff_paused",
+            ),
+            models.CheckConstraint(
+                condition=Q(mass_paused_until__isnull=True, mass_paused_reason="")
+                | (Q(mass_paused_until__isnull=False) & ~Q(mass_paused_reason="")),
+                name="org_state_mass_reason_iff_paused",
+            ),
+            models.CheckConstraint(
+                condition=Q(bulk_paused_until__isnull=True, bulk_paused_reason="")
+                | (Q(bulk_paused_until__isnull=False) & ~Q(bulk_paused_reason="")),
+                name="org_state_bulk_reason_iff_paused",
             ),
         ]
 

@@ -1,17 +1,23 @@
 """Say, durably and before the call, that the CRM may be written from now on; or give the claim back unsaid."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
+from uuid import UUID
 
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
+from crmsync.chunks import Candidate
 from crmsync.errors import ClaimLost, Fault
-from crmsync.models import Claim
+from crmsync.models import BulkJob, Claim, OutboxMessage
 from crmsync.moves.claim import Chunk
-from crmsync.moves.lanes import free_lanes
+from crmsync.moves.jobs import plan_job
+from crmsync.moves.lanes import free_lanes, free_lanes_but
+from crmsync.moves.outcomes import Outcome
 from crmsync.moves.putback import Back, put_back
-from crmsync.moves.settle import end_claim, lock_records, note_org
+from crmsync.moves.settle import Settled, end_claim, lock_records, note_org, weigh, write_down
 
 ATTEMPTS = """
 INSERT INTO crmsync_attempt (claim_id, message_id, number)
@@ -27,9 +33,73 @@ def begin(*, chunk: Chunk) -> None:
         claims = Claim.objects.live().filter(token=chunk.token, begun_at__isnull=True, lease_until__gt=enough)
         if not claims.update(begun_at=Now()):
             raise ClaimLost(f"token={chunk.token}")
-        with connection.cursor() as cursor:
-            ids, numbers = zip(*((row.message_id, row.attempts + 1) for row in chunk.rows), strict=True)
-            cursor.execute(ATTEMPTS, [chunk.token, list(ids), list(numbers)])
+        note_attempts(chunk.token, chunk.rows)
+
+
+def narrow(*, chunk: Chunk, to: Sequence[Candidate], urgent: Sequence[Candidate] = ()) -> Chunk:
+    """Give back, unharmed, what will not go along: the chunk that remains. Raises ClaimLost.
+
+    `urgent`: those of them that a bulk job can never carry; they go on as interactive messages, which never meet one.
+    """
+    stay = {row.message_id for row in to}
+    back = [row for row in chunk.rows if row.message_id not in stay]
+    if not back:
+        return chunk
+    with transaction.atomic(durable=True):
+        if not Claim.objects.live().filter(token=chunk.token, begun_at__isnull=True).update(worker=chunk.worker):
+            raise ClaimLost(f"token={chunk.token}")
+        lock_records(row.record_id for row in back)
+        OutboxMessage.objects.filter(claim=chunk.token, pk__in=[row.message_id for row in urgent]).update(
+            priority=OutboxMessage.Priority.INTERACTIVE
+        )
+        put_back(token=chunk.token, messages=[Back(row.message_id) for row in back])
+        free_lanes_but(token=chunk.token, keep={key for row in to for key in row.keys})
+    return replace(chunk, rows=tuple(to))
+
+
+def begin_job(
+    *, chunk: Chunk, sent: Sequence[Candidate], known: Sequence[Outcome], ids: Mapping[int, str]
+) -> tuple[BulkJob, Settled]:
+    """Commit the job as planned, with the rows it will carry; and what is settled without it. Raises ClaimLost.
+
+    `known`: outcomes that need no job. `ids`: the org's ids, by record, that rows will go under and come back with.
+    """
+    with transaction.atomic(durable=True):
+        claims = Claim.objects.live().filter(token=chunk.token, begun_at__isnull=True, lease_until__gt=Now())
+        if not claims.update(begun_at=Now()):
+            raise ClaimLost(f"token={chunk.token}")
+        note_attempts(chunk.token, chunk.rows)
+        lock_records(row.record_id for row in (*sent, *(outcome.row for outcome in known)))
+        settled = write_down(token=chunk.token, operation=chunk.operation, weighed=weigh(known, rows=1))
+        free_lanes_but(token=chunk.token, keep={key for row in sent for key in row.keys})
+        note_ids(ids)
+        job = plan_job(
+            token=chunk.token,
+            road=chunk.road,
+            object=chunk.object,
+            operation=chunk.operation,
+            rows=len(sent),
+            worker=chunk.worker,
+        )
+    return job, settled
+
+
+NOTE_IDS = """
+UPDATE crmsync_crmrecord AS r SET crm_id = u.crm_id FROM unnest(%s::bigint[], %s::text[]) AS u(id, crm_id)
+ WHERE r.id = u.id AND r.crm_id IS DISTINCT FROM u.crm_id
+"""
+
+
+def note_ids(ids: Mapping[int, str]) -> None:
+    """The org's own ids of records, as it just told them."""
+    with connection.cursor() as cursor:
+        cursor.execute(NOTE_IDS, [list(ids), list(ids.values())])
+
+
+def note_attempts(token: UUID, rows: Sequence[Candidate]) -> None:
+    with connection.cursor() as cursor:
+        ids, numbers = zip(*((row.message_id, row.attempts + 1) for row in rows), strict=True)
+        cursor.execute(ATTEMPTS, [token, list(ids), list(numbers)])
 
 
 def release(*, chunk: Chunk, because: Fault, dice: float) -> int:

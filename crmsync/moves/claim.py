@@ -24,7 +24,7 @@ from crmsync.chunks import Candidate, Lanes, by_collections, choose
 from crmsync.models import Claim, Lane, OutboxMessage
 from crmsync.moves import piles
 from crmsync.moves.lanes import add_lanes
-from crmsync.moves.org import admit, may_write
+from crmsync.moves.org import admit, bulk_is_open, open_priorities
 from crmsync.moves.pace import pace
 from crmsync.moves.reading import READ, candidates_of, look, note_passed, put_off
 from crmsync.moves.reserve import PATIENCE_MS, reserve
@@ -59,8 +59,8 @@ def claim_next(*, worker: str, mass_here: int | None = None) -> Chunk | None:
     waits for. Between two batches of planning it looks at that first, too.
     """
     until = time.monotonic() + PLAN_S
-    while may_write():
-        room = pace(worker=worker).has_room(most_here=mass_here)
+    while open_now := open_priorities():
+        room = MASS in open_now and pace(worker=worker).has_room(most_here=mass_here)
         if chunk := claim_passed(worker=worker, mass=room) or claim_head(worker=worker):
             return chunk
         if not room:
@@ -173,6 +173,7 @@ def rules_of(object: str) -> roads.Rules:
         roads=settings.CRM_ROADS,
         bulk_from=settings.CRM_BULK_FROM,
         serial_after=settings.CRM_SERIAL_AFTER,
+        bulk_open=bulk_is_open(),
     )
 
 
@@ -220,5 +221,8 @@ def hold(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes, limits: Limi
     Lane.objects.filter(key__in=held).update(claim=claim, reserved_for=None, reserved_since=None, reserved_until=None)
     object = rows[0].object
     failures = max((lanes[key].failures for key in held if key in lanes), default=0)
-    road = roads.road(rows=len(rows), mass=limits is not None, failures=failures, rules=rules_of(object))
+    road = roads.Road.REST if len(rows) == 1 else roads.Road.COLLECTIONS  # nothing more is asked for interactive rows
+    if limits:
+        met = max(row.lock_failures for row in rows)
+        road = roads.road(rows=len(rows), mass=True, failures=failures, lock_failures=met, rules=rules_of(object))
     return Chunk(token=claim.token, worker=worker, object=object, operation=rows[0].operation, rows=rows, road=road)

@@ -1,13 +1,14 @@
 """Add the lanes that are wanted, free those of a claim that ends, each with what has been learned about it, and prune
 those that nobody needs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from django.db import connection
 
 from crmsync.backoff import MORE, MOST_ROWS, UNTIL_MORE
+from crmsync.models import Lane
 
 ADD_LANES = """
 INSERT INTO crmsync_lane (key) SELECT key FROM unnest(%s::text[]) AS u(key)
@@ -84,6 +85,11 @@ def free_lanes(*, token: UUID, brakes: Sequence[Brake] = (), clean: bool = True)
                 "clean": clean,
             },
         )
+
+
+def free_lanes_but(*, token: UUID, keep: Collection[str]) -> None:
+    """Free those of the claim's lanes that nothing it goes on with needs. Call inside a transaction."""
+    Lane.objects.filter(claim=token).exclude(key__in=list(keep)).update(claim=None)
 
 
 def prune_lanes(*, idle_s: float, most: int) -> int:

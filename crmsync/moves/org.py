@@ -1,6 +1,8 @@
 """Whether Rota may write to the org at all: it pauses while the login is refused, a limit is reached or nobody answers.
 
-A pause charges no message. When it ends, one worker's next chunk is the probe; the others wait for what it finds.
+A pause charges no message. When it ends, one worker's next chunk is the probe; the others wait for what it finds. Two
+lesser pauses leave the rest of the traffic alone: of mass updates, while the org's calls of the day run low, and of
+bulk jobs, while the org takes none.
 """
 
 import logging
@@ -8,22 +10,46 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import Q
+from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.db.models.functions import Now
 
 from crmsync.backoff import delay_ms
 from crmsync.classify import Verdict
 from crmsync.errors import Fault
-from crmsync.models import FailureKind, OrgState
+from crmsync.models import FailureKind, OrgState, OutboxMessage
 
 log = logging.getLogger(__name__)
 
+Usage = tuple[int, int]
+
 SILENCES_TO_PAUSE = 3  # one unanswered request may be its own fault; three in a row are the org's
-LONG = {"LOGIN_RATE_EXCEEDED", "STORAGE_LIMIT_EXCEEDED", "ExceededQuota"}
+LONG = {"LOGIN_RATE_EXCEEDED", "STORAGE_LIMIT_EXCEEDED"}
+# Shares of the org's calls of 24 hours: the rest belongs to whoever else works there.
+MASS_STOPS_AT, ALL_STOPS_AT = 0.80, 0.95
+LOW_PAUSES = 15  # the allowance comes back over the day: looked at less often, for a look costs a call of it
 
 
 def may_write() -> bool:
     return not OrgState.objects.filter(paused_until__gt=Now()).exists()
+
+
+def open_priorities() -> list[int]:
+    """The priorities whose messages may be sent now, the first first."""
+    mass_only = ExpressionWrapper(Q(paused_until__isnull=True) | Q(paused_until__lte=Now()), BooleanField())
+    paused = OrgState.objects.filter(Q(paused_until__gt=Now()) | Q(mass_paused_until__gt=Now()))
+    for goes_on in paused.values_list(mass_only, flat=True):
+        return [OutboxMessage.Priority.INTERACTIVE] if goes_on else []
+    return list(OutboxMessage.Priority.values)
+
+
+def bulk_is_open() -> bool:
+    """The org takes bulk jobs, as far as is known."""
+    return not OrgState.objects.filter(bulk_paused_until__gt=Now()).exists()
+
+
+def bulk_taken() -> None:
+    """The org has made a bulk job: it takes them. Call inside a transaction."""
+    OrgState.objects.filter(bulk_paused_until__isnull=False).update(bulk_paused_until=None, bulk_paused_reason="")
 
 
 def admit() -> bool:
@@ -44,11 +70,62 @@ def was_well() -> bool:
     return not OrgState.objects.filter(failures__gt=0).exists()
 
 
-def answered() -> None:
-    """The org took a request: any pause is over. Call inside a transaction."""
-    OrgState.objects.filter(Q(paused_until__isnull=False) | Q(failures__gt=0)).update(
-        paused_until=None, paused_reason="", failures=0
-    )
+def answered(*, usage: Usage | None = None) -> None:
+    """The org took a request: any pause is over, unless the calls of the day run low. Call inside a transaction.
+
+    `usage`: how many of them are used, and of how many, as the org's last answer said.
+    """
+    share = usage[0] / usage[1] if usage and usage[1] else 0.0
+    if usage and share >= MASS_STOPS_AT:
+        running_low(usage=usage, everything=share >= ALL_STOPS_AT)
+        if share >= ALL_STOPS_AT:
+            OrgState.objects.filter(failures__gt=0).update(failures=0)
+            return
+        OrgState.objects.filter(Q(paused_until__isnull=False) | Q(failures__gt=0)).update(
+            paused_until=None, paused_reason="", failures=0
+        )
+        return
+    OrgState.objects.filter(
+        Q(paused_until__isnull=False) | Q(failures__gt=0) | Q(mass_paused_until__isnull=False)
+    ).update(paused_until=None, paused_reason="", failures=0, mass_paused_until=None, mass_paused_reason="")
+
+
+LOW = """
+INSERT INTO crmsync_orgstate AS o (id, mass_paused_until, mass_paused_reason, paused_until, paused_reason)
+VALUES (1, clock_timestamp() + %(s)s * interval '1 second', %(reason)s,
+        CASE WHEN %(all)s THEN clock_timestamp() + %(s)s * interval '1 second' END,
+        CASE WHEN %(all)s THEN %(reason)s ELSE '' END)
+ON CONFLICT (id) DO UPDATE SET
+    mass_paused_until = excluded.mass_paused_until, mass_paused_reason = excluded.mass_paused_reason,
+    paused_until = coalesce(excluded.paused_until, o.paused_until),
+    paused_reason = CASE WHEN excluded.paused_until IS NULL THEN o.paused_reason ELSE excluded.paused_reason END
+"""
+NO_BULK = """
+INSERT INTO crmsync_orgstate AS o (id, bulk_paused_until, bulk_paused_reason)
+VALUES (1, clock_timestamp() + %(s)s * interval '1 second', %(reason)s)
+ON CONFLICT (id) DO UPDATE SET
+    bulk_paused_until = excluded.bulk_paused_until, bulk_paused_reason = excluded.bulk_paused_reason
+"""
+
+
+def running_low(*, usage: Usage, everything: bool) -> None:
+    """Stop mass updates, or all writing, until a later look at the org's calls. Call inside a transaction."""
+    reason = f"{FailureKind.RATE_LIMIT.label}: {usage[0]:,} of {usage[1]:,} calls of the day are used."
+    with connection.cursor() as cursor:
+        cursor.execute(LOW, {"s": settings.CRM_PAUSE_S * LOW_PAUSES, "reason": reason, "all": everything})
+    log.warning("calls run low used=%s most=%s all=%s", *usage, everything)
+
+
+def close_bulk(*, verdict: Verdict, fault: Fault) -> None:
+    """Make no bulk jobs for a while; everything goes by calls meanwhile. Call inside a transaction."""
+    pause_s = max(fault.retry_after_s, settings.CRM_PAUSE_S * (LOW_PAUSES if verdict.bulk_only else 1))
+    with connection.cursor() as cursor:
+        cursor.execute(NO_BULK, {"s": pause_s, "reason": reason_of(verdict, fault)})
+    log.warning("no bulk jobs s=%s code=%s", pause_s, fault.code or fault.status)
+
+
+def reason_of(verdict: Verdict, fault: Fault) -> str:
+    return f"{verdict.kind.label}: {fault.code or fault.status} {fault.text}".strip()[:500]
 
 
 PAUSE = """
@@ -72,8 +149,7 @@ def not_taken(*, verdict: Verdict, fault: Fault, dice: float) -> bool:
         if not (verdict.org_wide or silent):
             return False
         wait_ms = pause_ms(verdict=verdict, fault=fault, failures=failures, dice=dice)
-        reason = f"{verdict.kind.label}: {fault.code or fault.status} {fault.text}".strip()[:500]
-        cursor.execute(PAUSE, {"reason": reason, "wait_ms": wait_ms})
+        cursor.execute(PAUSE, {"reason": reason_of(verdict, fault), "wait_ms": wait_ms})
     log.warning("org paused ms=%s kind=%s code=%s", wait_ms, verdict.kind, fault.code or fault.status)
     return True
 

@@ -15,11 +15,12 @@ from django.db.models import Q
 
 from crmsync import lockkeys, lockpolicy
 from crmsync.chunks import Candidate, LaneView, open_to
-from crmsync.models import CrmRecord, Operation, OutboxMessage
+from crmsync.models import CrmRecord, FailureKind, Operation, OutboxMessage
 
 READ = (
     "pk", "operation", "version", "priority", "attempts", "fields", "parents", "pile", "passed_at", "due_at",
     "record_id", "record__object", "record__external_id", "record__parents", "record__delivered_version",
+    "record__crm_id", "failure_kind",
 )  # fmt: skip
 PARENT_PAUSE_MS = 500  # before a row whose parent is being created right now is looked at again
 
@@ -74,6 +75,8 @@ def candidate_of(message: Any, policy: lockpolicy.Policy, known: lockkeys.Known)
             fields=message.fields,
             known=known,
         ),
+        crm_id=message.record__crm_id or "",
+        lock_failures=message.attempts if message.failure_kind == FailureKind.CONTENTION else 0,
         pile=message.pile,
         passed_at=message.passed_at,
     )

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import Exists, OuterRef
 
 from crmsync.backoff import halvings, what_next
 from crmsync.classify import classify
 from crmsync.errors import NO_ANSWER, Fault
-from crmsync.models import Claim, OutboxMessage
+from crmsync.models import BulkJob, Claim, OutboxMessage
 from crmsync.moves.lanes import Brake, free_lanes
+from crmsync.moves.outcomes import dead_of_silence
 from crmsync.moves.putback import Back, put_back
-from crmsync.moves.settle import dead_of_silence, end_claim, lock_records, patience
+from crmsync.moves.settle import end_claim, lock_records, patience
 
 EXPIRED = Fault(NO_ANSWER, "The worker that sent it did not report back.")
 
@@ -37,7 +39,9 @@ def reap_next() -> Reaped | None:
     """Reap the claim that expired first, or None. Two reapers at once are harmless: each skips what the other holds."""
     with transaction.atomic(durable=True):
         # Proves: expired by the database's clock; neither its worker nor another reaper ends it now. The loser skips.
-        claim = Claim.objects.expired().order_by("lease_until").select_for_update(skip_locked=True, no_key=True).first()
+        # A claim with an unfinished bulk job is no dead worker's: whoever comes next carries the job on.
+        alone = Claim.objects.expired().exclude(Exists(BulkJob.objects.unfinished().filter(claim=OuterRef("pk"))))
+        claim = alone.order_by("lease_until").select_for_update(skip_locked=True, no_key=True).first()
         if claim is None:
             return None
         end_claim(token=claim.token, reason=Claim.EndReason.EXPIRED)

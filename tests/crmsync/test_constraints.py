@@ -25,6 +25,11 @@ BATCH = (
     "VALUES ('Contact', '{}', 'a.csv', 'd', '[]', 5, 'ops', {})"
 )
 
+JOB = (
+    "INSERT INTO crmsync_bulkjob (claim_id, road, object, operation, rows, worker, {})"
+    f" VALUES ('{TOKEN}', 'bulk2', 'Lead', 'upsert', 1000, 'w', {{}})"
+)
+
 BROKEN = [
     ("crm_record_once", ["INSERT INTO crmsync_crmrecord (object, external_id) VALUES ('Lead', 'one')"]),
     ("crm_record_has_a_sendable_key", ["INSERT INTO crmsync_crmrecord (object, external_id) VALUES ('Lead', '')"]),
@@ -119,6 +124,24 @@ BROKEN = [
     ("org_state_failures_not_negative", ["INSERT INTO crmsync_orgstate (id, failures) VALUES (1, -1)"]),
     ("org_state_reason_iff_paused", ["INSERT INTO crmsync_orgstate (id, paused_until) VALUES (1, now())"]),
     ("org_state_reason_iff_paused", ["INSERT INTO crmsync_orgstate (id, paused_reason) VALUES (1, 'auth')"]),
+    ("org_state_mass_reason_iff_paused", ["INSERT INTO crmsync_orgstate (id, mass_paused_until) VALUES (1, now())"]),
+    ("org_state_bulk_reason_iff_paused", ["INSERT INTO crmsync_orgstate (id, bulk_paused_reason) VALUES (1, 'quota')"]),
+    ("bulk_job_road_is_bulk", [JOB.format("status", "'planned'").replace("bulk2", "rest")]),
+    ("bulk_job_operation_known", [JOB.format("status", "'planned'").replace("upsert", "insert")]),
+    ("bulk_job_status_known", [JOB.format("status, org_id", "'lost', '750'")]),
+    ("bulk_job_created_has_org_id", [JOB.format("status", "'polling'")]),
+    ("bulk_job_ended_at_iff_ended", [JOB.format("status", "'aborted'")]),
+    ("bulk_job_ended_at_iff_ended", [JOB.format("ended_at", "now()")]),
+    ("bulk_job_held_until_iff_held", [JOB.format("holder", f"'{TOKEN}'")]),
+    ("bulk_job_has_rows", [JOB.format("status", "'planned'").replace("1000", "0")]),
+    (
+        "bulk_job_once_per_org_id",
+        [
+            JOB.format("org_id", "'750'"),
+            CLAIM.format(uuid.UUID(int=2)),
+            JOB.format("org_id", "'750'").replace(str(TOKEN), str(uuid.UUID(int=2))),
+        ],
+    ),
 ]
 
 

@@ -175,7 +175,7 @@ STEPS = st.lists(
 def test_whatever_happens_the_org_ends_as_if_every_change_had_been_made_in_order(steps: list[Any]) -> None:
     """Refused deletions are left out: a person judges those, and newer writes stand."""
     tables = ("crmrecord", "outboxmessage", "lane", "claim", "attempt", "orgstate")
-    run_sql(f"TRUNCATE {', '.join(f'crmsync_{table}' for table in tables)}")
+    run_sql(f"TRUNCATE {', '.join(f'crmsync_{table}' for table in tables)} CASCADE")
     wanted: dict[str, Any] | None = None
     in_org: dict[str, Any] | None = None
     held: list[Chunk] = []

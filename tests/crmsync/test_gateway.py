@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from crmsync.direct import Row, Target, write
 from crmsync.errors import CallFailed, NotConfigured
-from crmsync.gateway import Address, Org, Row, connect, where
+from crmsync.gateway import Address, Org, connect, where
 from tests.crmsync.sandbox_org import SandboxOrg
 
 HEADERS = {"Sforce-Call-Options": "client=test"}
@@ -18,7 +19,7 @@ HEADERS = {"Sforce-Call-Options": "client=test"}
 def upsert(org: Org, *external_ids: str, **fields: Any) -> list[Any]:
     fields = {"LastName": "L", "Company": "C", **fields}
     rows = [Row(external_id, fields) for external_id in external_ids]
-    return org.upsert(object="Lead", external_id_field="Rota_Id__c", rows=rows, headers=HEADERS)
+    return write(org, Target("Lead", "upsert", "Rota_Id__c"), rows, headers=HEADERS)
 
 
 @pytest.mark.parametrize("external_id", ["a b", "a/../b", "a#b", "a?b=c", "ü", "100%", "a+b", "." * 3])
@@ -94,14 +95,8 @@ def test_nobody_listening_is_not_the_same_as_no_answer(settings: Any) -> None:
 def test_what_comes_too_late_is_not_sent_at_all(org: SandboxOrg) -> None:
     gateway = connect()
     gateway.sign_in()
-    with pytest.raises(CallFailed) as failed:
-        gateway.upsert(
-            object="Lead",
-            external_id_field="Rota_Id__c",
-            rows=[Row("late", {"LastName": "L", "Company": "C"})],
-            headers=HEADERS,
-            not_after=time.monotonic() - 0.001,
-        )
+    with pytest.raises(CallFailed) as failed, gateway.until(time.monotonic() - 0.001):
+        upsert(gateway, "late")
     assert failed.value.fault.code == "NOT_CONNECTED"
     assert org.records("Lead") == []
 

@@ -156,7 +156,7 @@ def test_whatever_happens_the_crm_ends_with_the_newest_value_of_every_field(step
     """A model of the org beside the outbox: in the end, after every dead message is retried, both hold the same."""
     from crmsync.errors import Fault
 
-    run_sql("TRUNCATE crmsync_crmrecord, crmsync_outboxmessage, crmsync_lane, crmsync_claim, crmsync_attempt")
+    run_sql("TRUNCATE crmsync_crmrecord, crmsync_outboxmessage, crmsync_lane, crmsync_claim, crmsync_attempt CASCADE")
     wanted: dict[str, Any] = {}
     in_org: dict[str, Any] = {}
     held: list[Chunk] = []

@@ -9,7 +9,7 @@ from django.db.models import F
 from crmsync.errors import ClaimLost, Fault
 from crmsync.flows.deliver import deliver
 from crmsync.flows.reap import reap
-from crmsync.gateway import Org, RowResult, connect
+from crmsync.gateway import Org, connect
 from crmsync.models import Attempt, Claim, Lane, OutboxMessage
 from crmsync.moves.begin import begin, release
 from crmsync.moves.claim import Chunk, claim_next
@@ -138,14 +138,15 @@ def test_a_version_that_came_while_the_dead_worker_sent_takes_the_fields_over(or
 class Sleeper(Org):
     """A connection whose worker is stopped between `begin` and the call, for longer than the call may take."""
 
-    def upsert(self, *, not_after: float | None = None, **call: Any) -> list[RowResult]:
+    def call(self, *args: Any, **more: Any) -> Any:
+        not_after = self.wire.not_after
         assert not_after is not None
         age_claims()
         reap()
         put("one", email="new@x.example")
         drain(worker="other")
         time.sleep(max(0.0, not_after - time.monotonic()))
-        return super().upsert(not_after=not_after, **call)
+        return super().call(*args, **more)
 
 
 def test_a_worker_that_sleeps_between_begin_and_call_sends_nothing_stale_when_it_wakes(

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from crmsync.direct import Row, Target, write
 from crmsync.flows.deliver import deliver
 from crmsync.flows.reap import reap
-from crmsync.gateway import Row, connect
+from crmsync.gateway import connect
 from crmsync.mapping import body
 from crmsync.models import Attempt, Lane, OutboxMessage
 from crmsync.moves.claim import claim_next
@@ -64,7 +65,7 @@ def test_negative_control_workers_without_lanes_wait_for_each_other(
             )
             for message in mine
         ]
-        connect().upsert(object="Contact", external_id_field="Rota_Id__c", rows=rows, headers={})
+        write(connect(), Target("Contact", "upsert", "Rota_Id__c"), rows, headers={})
 
     crowd(naive)
     assert our_waits(org) != []

@@ -1,0 +1,98 @@
+"""Carry one chunk to the org by its road: in one call, settled in the same breath, or as a job that goes on by itself.
+
+Before `begin` the reaper gives everything back; after it the rows are sent again once the call can no longer commit, or
+their job is carried on. No transaction is open while the CRM is called.
+"""
+
+import random
+import time
+from collections.abc import Sequence
+
+from django.conf import settings
+
+from crmsync.bulk import record_of
+from crmsync.chunks import Candidate
+from crmsync.direct import RowResult, identified, write
+from crmsync.errors import CallFailed, Fault
+from crmsync.flows.bodies import Pair, bodies, headers_of, target_of
+from crmsync.flows.jobs import BULK_ROADS, start
+from crmsync.flows.settling import patiently
+from crmsync.gateway import Org
+from crmsync.moves.begin import MARGIN_S, begin, begin_job, narrow, release
+from crmsync.moves.claim import Chunk
+from crmsync.moves.outcomes import Outcome
+from crmsync.moves.settle import Settled, settle
+from crmsync.roads import MOST, Road
+
+
+def send(*, chunk: Chunk, org: Org) -> Settled:
+    """Sign in, begin, and call or start a job. Raises ClaimLost."""
+    not_after = time.monotonic() + settings.CRM_LEASE_S - settings.CRM_TIMEOUT_S - MARGIN_S
+    try:
+        org.sign_in()
+        rows, known = prepared(chunk, org, not_after)
+    except CallFailed as failed:
+        return Settled(put_back=release(chunk=chunk, because=failed.fault, dice=random.random()))
+    if Road(chunk.road).is_bulk and rows and (settled := by_job(chunk, org, rows, known)):
+        return settled
+    return by_call(chunk, org, rows[: MOST[Road.COLLECTIONS]], known)
+
+
+def prepared(chunk: Chunk, org: Org, not_after: float) -> tuple[list[Pair], list[Outcome]]:
+    """The rows with what names them in the org, and the outcomes that need no call. Raises CallFailed."""
+    rows, known = bodies(chunk)
+    with org.until(not_after):
+        named, results = identified(org, target_of(chunk), [row for _, row in rows])
+    by_key = {row.external_id: row for row in named}
+    known += [outcome_of(candidate, results[row.external_id]) for candidate, row in rows if row.external_id in results]
+    return [(candidate, by_key[row.external_id]) for candidate, row in rows if row.external_id in by_key], known
+
+
+def by_call(chunk: Chunk, org: Org, rows: Sequence[Pair], known: Sequence[Outcome]) -> Settled:
+    chunk = narrow(chunk=chunk, to=[*(candidate for candidate, _ in rows), *(outcome.row for outcome in known)])
+    # From before `begin`, whose time the reaper counts from: a worker that was stopped meanwhile sends nothing stale.
+    not_after = time.monotonic() + settings.CRM_TIMEOUT_S
+    begin(chunk=chunk)
+    whole_request: Fault | None = None
+    outcomes = list(known)
+    if rows:
+        try:
+            with org.until(not_after):
+                results = write(org, target_of(chunk), [row for _, row in rows], headers=headers_of(chunk))
+            outcomes += [outcome_of(row, result) for (row, _), result in zip(rows, results, strict=True)]
+        except CallFailed as failed:
+            whole_request = failed.fault
+            outcomes += [Outcome(row=candidate, fault=failed.fault) for candidate, _ in rows]
+    usage = org.usage
+    return patiently(
+        lambda: settle(chunk=chunk, outcomes=outcomes, whole_request=whole_request, usage=usage), chunk=chunk
+    )
+
+
+def by_job(chunk: Chunk, org: Org, rows: Sequence[Pair], known: Sequence[Outcome]) -> Settled | None:
+    """What could be settled at once; None where a job can carry none of the rows."""
+    road, target = BULK_ROADS[Road(chunk.road)], target_of(chunk)
+    records = {candidate.message_id: record_of(row, target) for candidate, row in rows}
+    fitting = [(candidate, row) for candidate, row in rows if road.fits(records[candidate.message_id])]
+    unfit = [candidate for candidate, _ in rows if not road.fits(records[candidate.message_id])]
+    data = road.encode([records[candidate.message_id] for candidate, _ in fitting])
+    while len(data) > road.BYTES_MOST and fitting:
+        fitting = fitting[: int(len(fitting) * 0.9 * road.BYTES_MOST / len(data))]
+        data = road.encode([records[candidate.message_id] for candidate, _ in fitting])
+    if not fitting:
+        return None
+    sent = [candidate for candidate, _ in fitting]
+    chunk = narrow(chunk=chunk, to=[*sent, *(outcome.row for outcome in known)], urgent=unfit)
+    not_after = time.monotonic() + settings.CRM_LEASE_S - MARGIN_S
+    job, settled = begin_job(
+        chunk=chunk, sent=sent, known=known, ids={candidate.record_id: row.crm_id for candidate, row in fitting}
+    )
+    with org.until(not_after):
+        started = start(job=job, sent=sent, org=org, data=data)
+    return Settled(
+        settled.delivered + started.delivered, settled.put_back + started.put_back, settled.dead + started.dead
+    )
+
+
+def outcome_of(row: Candidate, result: RowResult) -> Outcome:
+    return Outcome(row=row, crm_id=result.crm_id, fault=result.fault)
