@@ -5,8 +5,9 @@ from crmsync.models.bulk import BulkJob
 from crmsync.models.dead import DeadLetter, LockFailure
 from crmsync.models.field_mapping import FieldMapping
 from crmsync.models.lanes import Attempt, Claim, Lane, OrgState
-from crmsync.models.outbox import CrmRecord, FailureKind, OutboxMessage
+from crmsync.models.outbox import FailureKind, OutboxMessage
 from crmsync.models.piles import Pile
+from crmsync.models.record import CrmRecord
 
 __all__ = [
     "Attempt",

@@ -10,7 +10,7 @@ from crmsync.direct import Row, Target, write
 from crmsync.flows.deliver import deliver
 from crmsync.flows.reap import reap
 from crmsync.gateway import connect
-from crmsync.mapping import body
+from crmsync.mapping import MAPPING, body
 from crmsync.models import Attempt, Lane, OutboxMessage
 from crmsync.moves.claim import claim_next
 from tests.crmsync.rows import age_claims, drain, put, put_contacts
@@ -56,7 +56,7 @@ def test_negative_control_workers_without_lanes_wait_for_each_other(
             Row(
                 message.record.external_id,
                 body(
-                    object="Contact",
+                    table=MAPPING["Contact"],
                     fields=message.fields,
                     parents=message.parents,
                     external_id_field=settings.CRM_EXTERNAL_ID_FIELD,

@@ -1,0 +1,60 @@
+"""Every record that Rota keeps in the CRM."""
+
+from django.db import models
+from django.db.models import F, Func, Q, Value
+from django.db.models.lookups import Exact
+
+
+def json_type(column: str) -> Func:
+    return Func(F(column), function="jsonb_typeof", output_field=models.TextField())
+
+
+class CrmRecord(models.Model):
+    """One record of the CRM under Rota's own external id. Its row is locked while a version is drawn."""
+
+    object = models.TextField(help_text="The CRM's object name, such as Lead.")
+    external_id = models.TextField(
+        help_text="Rota's key of the record; the same before and after it exists in the CRM."
+    )
+    version = models.BigIntegerField(db_default=0, help_text="The last version drawn.")
+    crm_id = models.TextField(null=True, help_text="The CRM's own id, once it told us.")  # noqa: DJ001 - null: not known
+    delivered_version = models.BigIntegerField(
+        null=True, help_text="The newest version that the CRM confirmed; null: it has no such record that we know of."
+    )
+    parents = models.JSONField(db_default=Value([], models.JSONField()), help_text="Parents the CRM last confirmed.")
+    owner = models.TextField(db_default="", help_text="The owner the CRM last confirmed; another one there is foreign.")
+    looked_up_at = models.DateTimeField(null=True, help_text="When the CRM was asked for the person behind it.")
+    written_as = models.TextField(db_default="", help_text="The object it is in the CRM, where not `object`.")
+    keeps_owner = models.BooleanField(
+        db_default=False, help_text="Somebody owned it in the CRM before Rota wrote it: the first write leaves that."
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["object", "external_id"], name="crm_record_once"),
+            models.CheckConstraint(
+                condition=Q(written_as="") | (Q(object="Lead") & Q(written_as="Contact")),
+                name="crm_record_only_a_lead_is_a_contact",
+            ),
+            models.CheckConstraint(
+                condition=Q(written_as="", keeps_owner=False) | Q(crm_id__isnull=False),
+                name="crm_record_adopted_has_its_id",
+            ),
+            models.CheckConstraint(
+                condition=~Q(object="") & ~Q(external_id__in=["", ".", ".."]), name="crm_record_has_a_sendable_key"
+            ),
+            models.CheckConstraint(
+                condition=Q(delivered_version__isnull=True) | Q(delivered_version__lte=F("version")),
+                name="crm_record_delivered_not_ahead_of_drawn",
+            ),
+            models.CheckConstraint(
+                condition=Q(Exact(json_type("parents"), Value("array"))), name="crm_record_parents_are_a_list"
+            ),
+        ]
+        indexes = [
+            # lockpolicy: a parent given by its CRM id takes the lane of the record we know under it
+            models.Index(fields=["object", "crm_id"], name="crm_record_by_crm_id", condition=Q(crm_id__isnull=False)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.object} {self.external_id}"
