@@ -70,3 +70,19 @@ class NoReason(RoutingError):
 
 class HasLeft(RoutingError):
     """This rep has left, or was taken out of service. Choose another."""
+
+
+class BadMapping(RoutingError):
+    """The columns of the file are not mapped so that its rows can be leads."""
+
+
+class BadFile(RoutingError):
+    """The file cannot be imported."""
+
+
+class ImportTaken(RoutingError):
+    """Another process works on this import, or it is not running any more. Nothing was changed."""
+
+
+class WrongImportState(RoutingError):
+    """The import is not in a state in which this can be done."""

@@ -72,15 +72,9 @@ def as_it_stands(*, lead_id: int) -> Entered:
         return Entered(False, *cursor.fetchone())
 
 
-def close(
-    *,
-    lead_ids: Sequence[int],
-    reason: Assignment.EndReason = Assignment.EndReason.CLOSED,
-    by: str = "",
-    note: str = "",
-) -> int:
+def close(*, lead_ids: Sequence[int], because: str = Assignment.EndReason.CLOSED, by: str = "", note: str = "") -> int:
     """Close those of the leads that are open and return how many: their assignments end, their addresses are free
-    again. `reason`, `by` and `note` are what the assignments say of their end.
+    again. The assignments keep `because`, who closed them and a note.
 
     Call inside a transaction. Locks addresses, leads and counters in the order of DESIGN section 5. A rep at their
     cap of open leads has room again: their teams are swept once this is committed.
@@ -92,7 +86,7 @@ def close(
     LeadAddress.objects.filter(lead_id__in=ids, open=True).update(open=False)
     current = Assignment.objects.filter(lead_id__in=ids, ended_at=None)
     reps = list(current.order_by("membership__rep_id").values_list("membership__rep_id", flat=True))
-    current.update(ended_at=Now(), end_reason=reason, ended_by=by, end_note=note)
+    current.update(ended_at=Now(), end_reason=because, ended_by=by, end_note=note)
     for rep_id in sorted(set(reps)):
         counted = RepCount.objects.filter(rep_id=rep_id, kind=RepCount.Kind.OPEN, count__gte=reps.count(rep_id))
         counted.update(count=F("count") - reps.count(rep_id))

@@ -87,18 +87,9 @@ def explained(decision: Decision, *, source: InboundSource) -> dict[str, Any]:
     return {"source": source.slug, "rule": sentence, **decision.as_dict()}
 
 
-# A rule may still lead to a team that was retired after it was published: the source's team takes the lead then.
-INSERT_LEAD = """
-    WITH new AS (SELECT nextval(pg_get_serial_sequence('routing_lead', 'id')) AS id),
-    held AS (
-        INSERT INTO routing_leadaddress (lead_id, kind, value)
-             SELECT new.id, address.kind, address.value
-               FROM new, unnest(%(kinds)s::text[], %(values)s::text[]) AS address(kind, value)
-              ORDER BY address.kind, address.value
-        -- a touch may give an address to a lead whose closing cannot see it any more: such an address is free
-        ON CONFLICT (kind, value) WHERE open DO UPDATE SET lead_id = excluded.lead_id
-          WHERE (SELECT lead.status FROM routing_lead lead WHERE lead.id = routing_leadaddress.lead_id) = 'closed'
-        RETURNING lead_id),
+# Where one lead belongs, as common table expressions over its parameters: `belongs`, `account` and `before`. A rule may
+# still lead to a team that was retired after it was published: the source's team takes the lead then.
+BELONGS = """
     target AS (
         SELECT team.id AS team_id, CASE WHEN team.id = %(team)s THEN %(part)s::bigint END AS part_id,
                team.id <> %(team)s AS instead
@@ -152,6 +143,20 @@ INSERT_LEAD = """
                                                         ELSE 'comes later' END) ORDER BY placed.step), '[]')
                                FROM placed)) AS why
           FROM target LEFT JOIN chosen ON true),
+"""
+
+INSERT_LEAD = f"""
+    WITH new AS (SELECT nextval(pg_get_serial_sequence('routing_lead', 'id')) AS id),
+    held AS (
+        INSERT INTO routing_leadaddress (lead_id, kind, value)
+             SELECT new.id, address.kind, address.value
+               FROM new, unnest(%(kinds)s::text[], %(values)s::text[]) AS address(kind, value)
+              ORDER BY address.kind, address.value
+        -- a touch may give an address to a lead whose closing cannot see it any more: such an address is free
+        ON CONFLICT (kind, value) WHERE open DO UPDATE SET lead_id = excluded.lead_id
+          WHERE (SELECT lead.status FROM routing_lead lead WHERE lead.id = routing_leadaddress.lead_id) = 'closed'
+        RETURNING lead_id),
+    {BELONGS}
     made AS (
         INSERT INTO routing_lead (id, team_id, part_id, preferred_id, account_id, email, phone, first_name, last_name,
                                   company, country, fields, why, previous_id)
@@ -159,7 +164,7 @@ INSERT_LEAD = """
                     %(email)s, %(phone)s, %(first_name)s, %(last_name)s, %(company)s, %(country)s, %(fields)s,
                     %(why)s::jsonb || belongs.why
                         || CASE WHEN belongs.instead THEN jsonb_build_object('retired_team', %(team)s::bigint)
-                                ELSE '{}' END,
+                                ELSE '{{}}' END,
                     before.id
                FROM new, belongs, before
               WHERE (SELECT count(*) FROM held) = cardinality(%(kinds)s::text[])

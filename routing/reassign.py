@@ -70,7 +70,7 @@ def respect_owner(*, lead_id: int, crm_user_id: str) -> Assignment | None:
     owner = _membership_of(crm_user_id, lead_id=lead_id)
     if owner is None:
         if not _holds(lead_id, crm_user_id):
-            close(lead_ids=[lead_id], reason=Assignment.EndReason.TAKEN_OVER, by=CRM, note=f"{note}, to {crm_user_id}")
+            close(lead_ids=[lead_id], because=Assignment.EndReason.TAKEN_OVER, by=CRM, note=f"{note}, to {crm_user_id}")
         return None
     lead = _open_leads([lead_id]).first()
     if lead is None or _holds(lead_id, crm_user_id):

@@ -5,13 +5,15 @@ from dataclasses import asdict
 from django.conf import settings
 from django.db import transaction
 
-from routing import fetching, hours, pruning, silence
+from routing import fetching, hours, imports, pruning, silence
 from routing import sweep as sweeping
+from routing.errors import ImportTaken
 
 
 def sweep() -> dict[str, int]:
-    """Give out what waits in any team, and be there when the next shifts start."""
+    """Give out what waits in any team, be there when the next shifts start, and go on with imports left behind."""
     sweeping.ask_at_shift_starts()
+    imports.ask_for_unattended()
     return asdict(sweeping.sweep_teams())
 
 
@@ -45,3 +47,11 @@ def watch_sources() -> dict[str, int]:
 def prune_bodies() -> dict[str, int]:
     """Forget the bodies of old deliveries."""
     return {"pruned": pruning.prune_bodies(days=settings.BODY_KEPT_DAYS)}
+
+
+def run_import(import_id: int) -> str:
+    """Go on with an import for a while; nothing to do where somebody else does, or it was paused or cancelled."""
+    try:
+        return imports.run(import_id=import_id).status
+    except ImportTaken:
+        return "taken"

@@ -14,6 +14,7 @@ MOST_LINES = 300
 
 # The moves: the only modules that may assign a status. In SQL, take_turns and outbox_enqueue do.
 MOVES = {
+    "routing/import_states.py",
     "routing/leads.py",
     "routing/turns.py",
     "routing/choice.py",

@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('routing', '0006_by_hand'),
+        ('routing', '0010_imports'),
     ]
 
     operations = [

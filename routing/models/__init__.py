@@ -3,6 +3,7 @@
 from routing.models.assignment import Assignment, Roster
 from routing.models.credit import Credit
 from routing.models.hours import Holiday, TimeOff, WorkingHours
+from routing.models.imported import ColumnMap, Import, ImportRow
 from routing.models.inbound import Delivery, Fetch, InboundEvent
 from routing.models.lead import Account, AccountDomain, Lead, LeadAddress
 from routing.models.rule import Rule, RuleBook, RuleCondition
@@ -13,10 +14,13 @@ __all__ = [
     "Account",
     "AccountDomain",
     "Assignment",
+    "ColumnMap",
     "Credit",
     "Delivery",
     "Fetch",
     "Holiday",
+    "Import",
+    "ImportRow",
     "InboundEvent",
     "InboundSource",
     "Lead",

@@ -10,10 +10,13 @@ from routing.models import (
     Account,
     AccountDomain,
     Assignment,
+    ColumnMap,
     Credit,
     Delivery,
     Fetch,
     Holiday,
+    Import,
+    ImportRow,
     InboundEvent,
     LeadAddress,
     RepCount,
@@ -124,6 +127,26 @@ BAD: dict[str, tuple[str, list[dict[str, object]]]] = {
     "rule_book_status_is_known": ("rulebook", [{"version": 2, "status": "lost"}]),
     "rule_position_once": ("rule", [{}]),
     "rule_has_a_name": ("rule", [{"name": ""}]),
+    "import_status_is_known": ("import", [{"status": "lost"}]),
+    "import_one_open_per_file_and_source": ("import", [{}]),
+    "import_position_is_the_sum_of_verdicts": ("import", [{"position": 1}]),
+    "import_ended_at_iff_ended": ("import", [{"status": "finished"}, {"ended_at": NOW}]),
+    "import_leased_iff_claimed": ("import", [{"claim": UID}, {"leased_until": NOW}]),
+    "import_undone_by_somebody_after_its_end": (
+        "import",
+        [
+            {"undone_by": "kim"},
+            {"undone_at": NOW, "undone_by": "kim"},
+            {"status": "finished", "ended_at": NOW, "undone_at": NOW},
+        ],
+    ),
+    "import_row_once": ("importrow", [{}]),
+    "import_row_verdict_is_known": ("importrow", [{"verdict": "lost"}]),
+    "import_row_lead_unless_rejected_with_a_reason": (
+        "importrow",
+        [{"lead_id": None}, {"verdict": "rejected", "reason": "why"}, {"verdict": "rejected", "lead_id": None}],
+    ),
+    "column_map_once_per_header": ("columnmap", [{}]),
     "rule_match_is_all_or_any": ("rule", [{"match": "few"}]),
 }
 
@@ -148,6 +171,10 @@ def one_good_row_each(db: None) -> None:
         lead=lead, membership=member, team=team, turn=1, roster=roster, lag_before=0, lag_after=0, assigned_at=NOW
     )
     Turnstile.objects.create(team=team, turn=1)
+    held = {"digest": "d", "encoding": "utf-8", "delimiter": ",", "header_line": 1, "columns": [], "mapping": []}
+    row = Import.objects.create(source=source, file_name="f.csv", received_by="kim", **held)
+    ImportRow.objects.create(of=row, number=1, line=2, verdict="created", lead=lead)
+    ColumnMap.objects.create(signature="s", mapping=[])
     team.parts.create(members=[member.pk])
     Shift.objects.create(rep=member.rep, during=(NOW, "2026-11-29T18:00:00Z"))
     RepCount.objects.create(rep=member.rep, kind="day", since="2026-11-29", count=1)
