@@ -18,7 +18,7 @@ from crmsync.models import DeadLetter, LockFailure, OrgState, OutboxMessage
 from outreach.models import Campaign, Message
 from outreach.moves.sending import seen
 from routing.explain import lag_in_short
-from routing.models import Assignment, Lead, Team
+from routing.models import Assignment, InboundEvent, InboundSource, Lead, Team
 from routing.models.team import SCALE
 from routing.presence import Seat, seats
 
@@ -93,6 +93,8 @@ class Numbers:
     teams: list[TeamTable]
     more_teams: int
     mail: Mailing | None
+    stuck: str
+    silent: list[InboundSource]
 
     @property
     def late(self) -> bool:
@@ -119,6 +121,8 @@ def numbers() -> Numbers:
         teams=tables,
         more_teams=more,
         mail=mailing(now) if Campaign.objects.exists() else None,
+        stuck=counted(InboundEvent.objects.stuck()),
+        silent=list(InboundSource.objects.silent().order_by("silent_since")[:TEAMS]),
     )
 
 

@@ -12,6 +12,8 @@ from crmsync.desk.words import capped
 from crmsync.models import DeadLetter, LockFailure
 from outreach.models import InDoubt, NoticeMail
 from routing.models import Lead
+from outreach.models import InDoubt
+from routing.models import InboundEvent, InboundSource, Lead
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,8 @@ MENU = (
     Group(
         "Sources",
         (
-            Entry("routing.inboundsource"),
-            Entry("routing.inboundevent"),
+            Entry("routing.inboundsource", badge=lambda: InboundSource.objects.silent(), alarming=True),
+            Entry("routing.inboundevent", badge=lambda: InboundEvent.objects.stuck(), alarming=True),
             Entry("routing.delivery"),
         ),
     ),

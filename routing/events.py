@@ -146,7 +146,7 @@ TAKE_AGAIN = """
            SET outcome = '', because = '', digest = %(digest)s, payload = %(payload)s
          WHERE source_id = %(source)s AND event_id = %(event)s AND lead_id IS NULL
         RETURNING id),
-    fetch AS (
+    queued AS (
         UPDATE routing_fetch SET due_at = NULL, claim = NULL FROM event WHERE routing_fetch.event_id = event.id),
     delivery AS (
         INSERT INTO routing_delivery (source_id, request_id, event_id, verdict, digest, body)
@@ -174,15 +174,15 @@ INSERT_NOTES = """
         INSERT INTO routing_inboundevent (source_id, event_id, digest, payload, outcome, because)
              SELECT %(source)s, event_id, digest, payload::jsonb, outcome, because FROM given ORDER BY event_id
         ON CONFLICT (source_id, event_id) DO NOTHING RETURNING id, event_id),
-    fetch AS (
+    queued AS (
         INSERT INTO routing_fetch (event_id, remote_id)
              SELECT event.id, given.remote_id FROM event JOIN given USING (event_id) WHERE given.remote_id <> ''),
     delivery AS (
         INSERT INTO routing_delivery (source_id, request_id, event_id, events, verdict, digest, body)
              SELECT %(source)s, %(request)s, %(name)s, %(count)s,
-                    CASE WHEN some THEN 'accepted' ELSE 'replayed' END, %(digest)s,
-                    CASE WHEN some THEN %(body)s::bytea END
-               FROM (SELECT EXISTS (SELECT FROM event) AS some) new)
+                    CASE WHEN brought THEN 'accepted' ELSE 'replayed' END, %(digest)s,
+                    CASE WHEN brought THEN %(body)s::bytea END
+               FROM (SELECT EXISTS (SELECT FROM event) AS brought) news)
     SELECT event_id FROM event
 """
 REFUSE = """

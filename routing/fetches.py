@@ -82,7 +82,7 @@ def ask_again(*, event_ids: Sequence[int]) -> int:
 
     Call inside a transaction.
     """
-    unanswered = Fetch.objects.filter(event_id__in=event_ids, answer=None, event__lead=None)
+    unanswered = Fetch.objects.filter(event_id__in=event_ids, answer__isnull=True, event__lead=None)
     ids = list(unanswered.order_by("pk").values_list("pk", flat=True))
     with connection.cursor() as cursor:
         cursor.execute(ASK_AGAIN, {"ids": ids})
@@ -92,7 +92,7 @@ def ask_again(*, event_ids: Sequence[int]) -> int:
 
 def ask_again_with_new_token(*, source_id: int) -> int:
     """The source's token is a new one: ask again for what the old one was refused. Call inside a transaction."""
-    stuck = Fetch.objects.filter(event__source_id=source_id, trouble=Fetch.Trouble.TOKEN, answer=None)
+    stuck = Fetch.objects.filter(event__source_id=source_id, trouble=Fetch.Trouble.TOKEN, answer__isnull=True)
     return ask_again(event_ids=list(stuck.values_list("pk", flat=True)))
 
 

@@ -176,9 +176,9 @@ def land_left_over(*, most: int = 100) -> int:
     """Let those land that were fetched and have no lead: their worker died, or the address was busy. How many did."""
     done = Fetched()
     left = InboundEvent.objects.filter(outcome=InboundEvent.Outcome.FETCHING, fetch__due_at=None)
-    for event in left.exclude(fetch__answer=None).select_related("fetch", "source").order_by("pk")[:most]:
-        if (kind := KINDS.get(event.source.kind)) and event.fetch.answer is not None:
-            land_fetched(event, kind, event.fetch.answer, done)
+    for event in left.filter(fetch__answer__isnull=False).select_related("fetch", "source").order_by("pk")[:most]:
+        if kind := KINDS.get(event.source.kind):
+            land_fetched(event, kind, event.fetch.answer or {}, done)
     return done.landed
 
 

@@ -89,7 +89,7 @@ def split_full_name(payload: dict[str, Any]) -> None:
     full = payload.pop("full_name", None)
     if isinstance(full, str) and not (payload.get("first_name") or payload.get("last_name")):
         first, _, last = tidy(full).rpartition(" ")
-        payload |= {"first_name": first, "last_name": last} if first else {"last_name": last}
+        payload |= {"first_name": tidy(first), "last_name": last} if first else {"last_name": last}
 
 
 def _plain(value: Any) -> Any:

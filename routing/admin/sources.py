@@ -1,11 +1,10 @@
-"""Sources of leads, and everything they delivered: facts, as they came."""
+"""Sources of leads: how each proves itself, where its fields stand, and whether it is heard from."""
 
-import json
-from typing import Any, ClassVar
+from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db import transaction
-from django.db.models import Max, QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -13,22 +12,26 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from crmsync.desk.confirm import Asked, Question
-from crmsync.desk.lists import Facts, Kept
-from crmsync.desk.tabs import Tab, Tabs
-from crmsync.desk.words import plural, short
+from crmsync.desk.lists import Kept
+from crmsync.desk.words import age, plural
 from routing.admin.leads import state
-from routing.models import Delivery, InboundEvent, InboundSource, Team
-from routing.sources import drop_previous_secrets, rotate_secrets
+from routing.admin.source_form import MAPPED, SourceForm
+from routing.admin.source_preview import preview
+from routing.kinds import KINDS
+from routing.models import InboundEvent, InboundSource, Team
+from routing.sources import drop_previous_secrets, enter_api_token, enter_secret, rotate_secrets, watch_anew
 
-NEWEST = 50_000
+MODEL_FIELDS = {"name", "slug", "team", "sticky_owner", "account_owner", "active", "verify_token", "api_url"}
+OWN_SECRET = [name for name, kind in KINDS.items() if not kind.secret_is]
 
 
 @admin.register(InboundSource)
 class InboundSourceAdmin(Kept):
-    list_display = ("name", "address", "team", "receives", "secrets")
+    form = SourceForm
+    list_display = ("name", "kind_name", "address", "team", "receives", "latest", "secrets")
     list_select_related = ("team",)
     ordering = ("name",)
-    fields = ("name", "slug", "team", "sticky_owner", "account_owner", "active")
+    readonly_fields = ("kind_name",)
     prepopulated_fields = {"slug": ("name",)}
     actions = ("rotate_secret", "drop_previous_secret")
     empty_says = "No sources yet. Add one to get a webhook address and a secret for a form or another system."
@@ -43,30 +46,85 @@ class InboundSourceAdmin(Kept):
     def get_prepopulated_fields(self, request: HttpRequest, obj: InboundSource | None = None) -> dict[str, Any]:
         return {} if obj else dict(self.prepopulated_fields)
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[InboundSource]:
+        newest = InboundEvent.objects.filter(source=OuterRef("pk")).order_by("-pk").values("received_at")[:1]
+        return super().get_queryset(request).annotate(latest_at=Subquery(newest))
+
+    def get_fieldsets(self, request: HttpRequest, obj: InboundSource | None = None) -> Any:
+        """What its kind has use for. A kind is chosen once: what was stored can be read by no other."""
+        kind = KINDS.get(obj.kind) if obj else None
+        what = ("name", "slug", "kind_name" if obj else "kind", "team", "sticky_owner", "account_owner", "active")
+        secret: tuple[str, ...] = ("new_secret",)
+        if kind and kind.handshake_type == "text/plain":
+            secret += ("verify_token",)
+        sets: list[Any] = [(None, {"fields": what}), ("Secret", {"fields": secret})]
+        if kind is None or kind.api:
+            says = "Some senders tell an id only; the lead is fetched from their API."
+            fields = ("new_api_token", "api_url") if obj else ("new_api_token",)
+            sets.append(("Fetching", {"fields": fields, "description": says}))
+        sets.append(("Alarm", {"fields": ("expects_within_h",)}))
+        if obj:
+            says = (
+                "The sender’s names of our fields, one a line; the first with a value counts. A path has dots: "
+                "contact.email. Empty: the usual names. Whatever is not named here is kept with the lead."
+            )
+            sets.append(("Fields", {"fields": MAPPED, "description": says}))
+        return sets
+
+    @admin.display(description="kind", ordering="kind")
+    def kind_name(self, source: InboundSource) -> str:
+        kind = KINDS.get(source.kind)
+        return kind.label if kind else f"{source.kind} (no such kind any more)"
+
     @admin.display(description="webhook")
     def address(self, source: InboundSource) -> str:
         return reverse("inbound", args=[source.slug])
 
     @admin.display(description="receives", ordering="active")
     def receives(self, source: InboundSource) -> SafeString:
-        return state("ok", "yes") if source.active else state("closed", "switched off")
+        if not source.active:
+            return state("closed", "switched off")
+        return state("bad", f"silent for {age(source.silent_since)}") if source.silent_since else state("ok", "yes")
+
+    @admin.display(description="latest event")
+    def latest(self, source: InboundSource) -> SafeString | str:
+        at = source.latest_at  # type: ignore[attr-defined]
+        return format_html('{} <span class="quiet">ago</span>', age(at)) if at else "–"
 
     @admin.display(description="secrets")
     def secrets(self, source: InboundSource) -> str:
         return "changing over: two work" if source.previous_secret else "one"
 
     def save_model(self, request: HttpRequest, obj: InboundSource, form: ModelForm, change: bool) -> None:
-        obj.save(update_fields=form.changed_data or ["name"]) if change else obj.save()
+        given = form.cleaned_data
+        if not change:
+            form.fill_in_new(obj)  # type: ignore[attr-defined]
+            obj.save()
+            return
+        changed = set(form.changed_data)
+        fields = [*(changed & MODEL_FIELDS), *(["expects_within_h"] if "expects_within_h" in changed else [])]
+        obj.save(update_fields=[*fields, *(["mapping"] if changed & set(MAPPED) else [])] or ["name"])
+        if given["new_secret"]:
+            enter_secret(source_id=obj.pk, secret=given["new_secret"])
+        if given["new_api_token"]:
+            again = enter_api_token(source_id=obj.pk, token=given["new_api_token"])
+            if again:
+                self.message_user(request, f"The new token is tried on {plural(again, 'event')}.", messages.SUCCESS)
+        if changed & {"active", "expects_within_h"}:
+            watch_anew(source_id=obj.pk)
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         if source := context.get("original"):
             context["webhook"] = request.build_absolute_uri(self.address(source))
             context["may_see_secret"] = self.has_change_permission(request, source)
+            context["kind"] = KINDS.get(source.kind)
+            context["preview"] = preview(source) if request.user.has_perm("routing.view_inboundevent") else None
         return super().render_change_form(request, context, *args, **kwargs)
 
     def page_actions(self, row: InboundSource) -> dict[str, str]:
         drop = {"drop_previous_secret": "Drop previous secret"} if row.previous_secret else {}
-        return {"rotate_secret": "Rotate secret", **drop}
+        kind = KINDS.get(row.kind)
+        return {**({} if kind and kind.secret_is else {"rotate_secret": "Rotate secret"}), **drop}
 
     @admin.action(description="Rotate secret", permissions=["change"])
     def rotate_secret(self, request: HttpRequest, queryset: QuerySet[InboundSource]) -> HttpResponse | None:
@@ -79,13 +137,13 @@ class InboundSourceAdmin(Kept):
                     says="Each gets a fresh secret. The one it has now goes on working until you drop it, so senders "
                     "can change over; a secret that was the previous one before stops working now.",
                     button="Rotate",
-                    ready=len(asked.ids),
-                    others="gone",
+                    ready=InboundSource.objects.filter(pk__in=asked.ids, kind__in=OWN_SECRET).count(),
+                    others="whose sender makes the secret: enter a new one on its page",
                 ),
             )
         with transaction.atomic(durable=True):
             rotated = rotate_secrets(source_ids=asked.ids)
-        return asked.tell(self, rotated, "Rotated", "that are gone")
+        return asked.tell(self, rotated, "Rotated", "whose sender makes the secret")
 
     @admin.action(description="Drop previous secret", permissions=["change"])
     def drop_previous_secret(self, request: HttpRequest, queryset: QuerySet[InboundSource]) -> HttpResponse | None:
@@ -105,99 +163,3 @@ class InboundSourceAdmin(Kept):
         with transaction.atomic(durable=True):
             dropped = drop_previous_secrets(source_ids=asked.ids)
         return asked.tell(self, dropped, "Dropped", "without a previous secret")
-
-
-class SourceFilter(admin.SimpleListFilter):
-    """The sources by name, from their own small table."""
-
-    title = "source"
-    parameter_name = "source"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(str(pk), name) for pk, name in InboundSource.objects.order_by("name").values_list("pk", "name")[:100]]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        value = self.value() or ""
-        return queryset.filter(source_id=int(value)) if value.isdigit() else queryset
-
-
-class ById(Facts):
-    """Facts that are looked for by the sender's own event id, whole."""
-
-    search_fields = ("event_id",)
-    search_help_text = "The sender's event id, whole."
-    list_filter: ClassVar[tuple[Any, ...]] = (SourceFilter,)
-    list_select_related: ClassVar[tuple[str, ...]] = ("source",)
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        return (self.find(queryset, search_term.strip()) if search_term.strip() else queryset), False
-
-    def find(self, rows: QuerySet[Any], event_id: str) -> QuerySet[Any]:
-        """The unique index begins with the source, so all sources are named: one look into it for each."""
-        sources = list(InboundSource.objects.values_list("pk", flat=True))
-        return rows.filter(source_id__in=sources, event_id=event_id)
-
-    @admin.display(description="received")
-    def received(self, row: Any) -> str:
-        return short(row.received_at)
-
-
-@admin.register(InboundEvent)
-class InboundEventAdmin(ById):
-    list_display = ("event_id", "source", "became", "lead", "received")
-    list_select_related = ("source", "lead")
-    fields = ("source", "event_id", "became", "lead", "received", "what_it_said", "digest")
-    readonly_fields = fields
-    empty_says = "No events yet. Each is something a sender reported once, however often it was delivered."
-
-    @admin.display(description="outcome")
-    def became(self, event: InboundEvent) -> str:
-        return event.get_outcome_display() or "–"
-
-    @admin.display(description="what it said")
-    def what_it_said(self, event: InboundEvent) -> SafeString:
-        return format_html("<pre>{}</pre>", json.dumps(event.payload, indent=2, ensure_ascii=False))
-
-
-class VerdictTabs(Tabs):
-    title = "verdict"
-    parameter_name = "verdict"
-    tabs = (
-        Tab("", "All", lambda rows: rows),
-        Tab("accepted", "Accepted", lambda rows: rows.filter(verdict="accepted")),
-        Tab("replayed", "Replayed", lambda rows: rows.filter(verdict="replayed")),
-        Tab("conflicting", "Conflicting", lambda rows: rows.filter(verdict="conflicting")),
-    )
-
-
-@admin.register(Delivery)
-class DeliveryAdmin(ById):
-    list_display = ("event_id", "source", "judged", "request_id", "received")
-    list_filter = (VerdictTabs, SourceFilter)
-    fields = ("source", "event_id", "judged", "request_id", "received", "as_it_came", "digest")
-    readonly_fields = fields
-    empty_says = "No deliveries yet. Each is one request of a sender with a good signature."
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Delivery]:
-        """A list does without the bodies."""
-        found = super().get_queryset(request)
-        match = request.resolver_match
-        return found.defer("body") if match and (match.url_name or "").endswith("changelist") else found
-
-    def find(self, rows: QuerySet[Any], event_id: str) -> QuerySet[Any]:
-        """Deliveries have no index for it: look among the newest."""
-        newest = Delivery.objects.aggregate(newest=Max("pk"))["newest"] or 0
-        return rows.filter(pk__gt=newest - NEWEST, event_id=event_id)
-
-    @admin.display(description="verdict")
-    def judged(self, delivery: Delivery) -> SafeString:
-        look = "bad" if delivery.verdict == Delivery.Verdict.CONFLICTING else "closed"
-        return state(look, delivery.get_verdict_display())
-
-    @admin.display(description="body")
-    def as_it_came(self, delivery: Delivery) -> SafeString | str:
-        if delivery.body is None:
-            return "The same as the accepted delivery of this event."
-        return format_html("<pre>{}</pre>", bytes(delivery.body).decode(errors="replace"))

@@ -163,6 +163,6 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='fetch',
-            constraint=models.CheckConstraint(condition=models.Q(('due_at', None), ('answer', None), _connector='OR'), name='fetch_due_only_without_an_answer'),
+            constraint=models.CheckConstraint(condition=models.Q(('due_at', None), ('answer__isnull', True), _connector='OR'), name='fetch_due_only_without_an_answer'),
         ),
     ]

@@ -54,6 +54,12 @@ class Delivery(models.Model):
         return f"{self.event_id} ({self.verdict})"
 
 
+class InboundEventQuerySet(models.QuerySet["InboundEvent"]):
+    def stuck(self) -> "InboundEventQuerySet":
+        """Those that made no lead and want a person: refused, or not to be had from the sender's API."""
+        return self.filter(outcome__in=["refused", "failed"])
+
+
 class InboundEvent(models.Model):
     """Something a sender reported once, whatever number of times it was delivered, and what became of it."""
 
@@ -79,6 +85,8 @@ class InboundEvent(models.Model):
     because = models.TextField(blank=True, default="", db_default="", help_text="Why it made no lead; never values.")
     payload = models.JSONField()
     received_at = models.DateTimeField(db_default=Now())
+
+    objects = InboundEventQuerySet.as_manager()
 
     class Meta:
         constraints = [
@@ -140,7 +148,9 @@ class Fetch(models.Model):
             models.CheckConstraint(
                 condition=Q(trouble__in=["", "token", "limited", "gone", "later"]), name="fetch_trouble_is_known"
             ),
-            models.CheckConstraint(condition=Q(due_at=None) | Q(answer=None), name="fetch_due_only_without_an_answer"),
+            models.CheckConstraint(
+                condition=Q(due_at=None) | Q(answer__isnull=True), name="fetch_due_only_without_an_answer"
+            ),
         ]
         indexes = [
             # whoever fetches: the longest due first

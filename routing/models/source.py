@@ -35,6 +35,10 @@ class InboundSourceQuerySet(models.QuerySet["InboundSource"]):
         published = RuleBook.objects.filter(status=RuleBook.Status.PUBLISHED).values("pk")
         return self.annotate(book_id=models.Subquery(published))
 
+    def silent(self) -> "InboundSourceQuerySet":
+        """Those from which nothing came for longer than they promise."""
+        return self.filter(silent_since__isnull=False)
+
 
 class InboundSource(models.Model):
     """A sender of leads: a form, a webinar tool, another system. It posts to /in/<slug>."""
