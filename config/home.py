@@ -18,7 +18,7 @@ from crmsync.models import DeadLetter, LockFailure, OrgState, OutboxMessage
 from outreach.models import Campaign, Message
 from outreach.moves.sending import seen
 from routing.explain import lag_in_short
-from routing.models import Assignment, InboundEvent, InboundSource, Lead, Team
+from routing.models import Assignment, InboundEvent, InboundSource, Lead, ServiceBreach, Team
 from routing.models.team import SCALE
 from routing.presence import Seat, seats
 
@@ -84,6 +84,7 @@ class Numbers:
     waiting: str
     oldest_waiting: str
     set_aside: str
+    late_leads: str
     last_hour: str
     last_day: str
     overdue: list[Overdue]
@@ -112,6 +113,7 @@ def numbers() -> Numbers:
         waiting=counted(Lead.objects.waiting()),
         oldest_waiting=age(oldest, now) if oldest else "",
         set_aside=counted(Lead.objects.filter(status=Lead.Status.SET_ASIDE)),
+        late_leads=counted(ServiceBreach.objects.still_open()) if measured() else "",
         last_hour=hour,
         last_day=day,
         overdue=overdue(now),
@@ -124,6 +126,11 @@ def numbers() -> Numbers:
         stuck=counted(InboundEvent.objects.stuck()),
         silent=list(InboundSource.objects.silent().order_by("silent_since")[:TEAMS]),
     )
+
+
+def measured() -> bool:
+    """Whether any team has a service level, so that leads can be late."""
+    return Team.objects.filter(service_minutes__isnull=False, retired_at=None).exists()
 
 
 def mailing(now: datetime) -> Mailing:

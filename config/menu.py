@@ -11,9 +11,7 @@ from crmsync.desk.tabs import MOST, count_of
 from crmsync.desk.words import capped
 from crmsync.models import DeadLetter, LockFailure
 from outreach.models import InDoubt, NoticeMail
-from routing.models import Lead
-from outreach.models import InDoubt
-from routing.models import InboundEvent, InboundSource, Lead
+from routing.models import InboundEvent, InboundSource, Lead, ServiceBreach
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,12 @@ MENU = (
         "Today",
         (
             Entry("routing.lead", badge=lambda: Lead.objects.waiting()),
+            Entry(
+                "routing.servicebreach",
+                "Late leads",
+                badge=lambda: ServiceBreach.objects.still_open(),
+                alarming=True,
+            ),
             Entry("routing.assignment"),
         ),
     ),

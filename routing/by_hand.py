@@ -72,6 +72,11 @@ def close_now(*, lead_ids: Sequence[int]) -> int:
         return leads.close(lead_ids=lead_ids)
 
 
+def worked_now(*, lead_ids: Sequence[int], by: str) -> int:
+    """Note that somebody has worked these leads; their service level is kept from then on. Return how many were new."""
+    return leads.mark_worked(lead_ids=lead_ids, by=by)
+
+
 def put_back_now(*, lead_ids: Sequence[int]) -> int:
     """Let leads that were set aside wait for a turn again. Return how many."""
     back = turns.put_back(lead_ids=lead_ids)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
-from django.db.models import F
+from django.db.models import DateTimeField, F, Func
 from django.db.models.functions import Now
 
 from routing.errors import Busy
@@ -93,6 +93,16 @@ def close(*, lead_ids: Sequence[int], because: str = Assignment.EndReason.CLOSED
     freed = Membership.objects.filter(rep_id__in=reps, rep__open_cap__isnull=False, active=True)
     sweep_when_committed(team_ids=set(freed.values_list("team_id", flat=True)))
     return Lead.objects.filter(pk__in=ids).update(status=Lead.Status.CLOSED, closed_at=Now(), set_aside_because="")
+
+
+def mark_worked(*, lead_ids: Sequence[int], by: str) -> int:
+    """Note that a person has worked these leads for the first time: called, written, met. Return how many were new.
+
+    One statement; it waits for whoever moves a lead at this moment, and its time is that after the wait.
+    """
+    found = Lead.objects.filter(pk__in=lead_ids, status__in=Lead.OPEN, first_worked_at=None)
+    now = Func(function="clock_timestamp", output_field=DateTimeField())
+    return found.update(first_worked_at=now, worked_by=by.strip()[:150] or "somebody")
 
 
 HOLDER = """

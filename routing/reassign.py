@@ -18,7 +18,7 @@ from routing.errors import LeadClosed, NobodyElse, NoReason
 from routing.leads import close
 from routing.models import Assignment, Lead, Membership, RepCount, TeamPart
 from routing.turns import Turn, take_turns_of
-from routing.turnstiles import hold_turnstiles
+from routing.turnstiles import hold_turnstiles, sweep_when_committed
 
 CRM = "CRM"
 """Who gave a lead to somebody, or took it, where it was done in the CRM."""
@@ -139,6 +139,15 @@ def give_to_the_others(
     return Moved(turn.taken, len(moving) - kept - turn.taken, kept + len(held) - len(moving))
 
 
+def pass_on(*, assignment: Assignment, by: str, reason: str) -> bool:
+    """Take a lead from a rep who did not work it in time, and give it to the next in turn among the others.
+
+    Call inside a transaction that has locked the lead. False where none of them may take it or is present: roll back.
+    """
+    turn, _ = _over_to_the_others([assignment], Assignment.EndReason.LATE, by, reason, turn_back=False)
+    return turn.taken == 1
+
+
 def _over_to_the_others(
     held: Sequence[Assignment], end: str, by: str, reason: str, *, turn_back: bool
 ) -> tuple[Turn, int]:
@@ -187,7 +196,9 @@ def _lock_counts(rep_ids: set[int]) -> None:
 
 
 def _end(held: Sequence[Assignment], *, reason: str, by: str, note: str, turn_back: bool) -> None:
-    """End assignments and lower their reps' open leads."""
+    """End assignments and lower their reps' open leads. A rep at their cap of them has room again: all their teams are
+    swept once this is committed.
+    """
     rows = Assignment.objects.filter(pk__in=[each.pk for each in held], ended_at=None)
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
@@ -197,6 +208,8 @@ def _end(held: Sequence[Assignment], *, reason: str, by: str, note: str, turn_ba
     for rep_id in sorted(set(reps)):
         counted = RepCount.objects.filter(rep_id=rep_id, kind=RepCount.Kind.OPEN, count__gte=reps.count(rep_id))
         counted.update(count=F("count") - reps.count(rep_id))
+    freed = Membership.objects.filter(rep_id__in=reps, rep__open_cap__isnull=False, active=True)
+    sweep_when_committed(team_ids=set(freed.values_list("team_id", flat=True)))
     if turn_back:
         give_back(assignments=held, reason=f"{Assignment.EndReason(reason).label}: {note}"[:300], by=by)
 

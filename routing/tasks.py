@@ -5,7 +5,7 @@ from dataclasses import asdict
 from django.conf import settings
 from django.db import transaction
 
-from routing import fetching, hours, imports, pruning, silence
+from routing import fetching, hours, imports, pruning, service_levels, silence
 from routing import sweep as sweeping
 from routing.errors import ImportTaken
 
@@ -20,6 +20,11 @@ def sweep() -> dict[str, int]:
 def sweep_team(team_id: int) -> dict[str, int]:
     """Give out what waits in one team."""
     return asdict(sweeping.sweep_team(team_id=team_id))
+
+
+def keep_service_levels() -> dict[str, int]:
+    """Find the leads that were not worked in time, and give them to others where their team wants that."""
+    return asdict(service_levels.keep())
 
 
 def plan_shifts() -> dict[str, int]:

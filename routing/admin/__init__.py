@@ -1,12 +1,26 @@
 """Routing's part of the admin: leads and why they went where they went, teams, reps and sources."""
 
-from routing.admin import accounts, credits, holidays, inbound, leads, reps, rule_books, rules, shifts, sources, teams
+from routing.admin import (
+    accounts,
+    credits,
+    holidays,
+    inbound,
+    late,
+    leads,
+    reps,
+    rule_books,
+    rules,
+    shifts,
+    sources,
+    teams,
+)
 
 __all__ = [
     "accounts",
     "credits",
     "holidays",
     "inbound",
+    "late",
     "leads",
     "reps",
     "rule_books",

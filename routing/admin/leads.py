@@ -46,7 +46,7 @@ class LeadAdmin(Facts):
     list_filter = (LeadTabs, TeamFilter)
     search_fields = ("email",)
     search_help_text = find.HELP
-    actions = ("assign_selected", "give_to", "give_back", "close_selected", "put_back")
+    actions = ("assign_selected", "mark_worked", "give_to", "give_back", "close_selected", "put_back")
     empty_says = "No leads here. They arrive through the webhook of a source; see Sources."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Lead]:
@@ -93,10 +93,11 @@ class LeadAdmin(Facts):
 
     def page_actions(self, row: Lead) -> dict[str, str]:
         give, close = {"give_to": "Give to"}, {"close_selected": "Close"}
+        worked = {} if row.first_worked_at else {"mark_worked": "Mark as worked"}
         fitting = {
             Lead.Status.WAITING: {"assign_selected": "Assign now", **give, **close},
             Lead.Status.SET_ASIDE: {"put_back": "Put back", **give, **close},
-            Lead.Status.ASSIGNED: {**give, "give_back": "Give back to the turns", **close},
+            Lead.Status.ASSIGNED: {**worked, **give, "give_back": "Give back to the turns", **close},
         }
         return fitting.get(Lead.Status(row.status), {})
 
@@ -125,6 +126,25 @@ class LeadAdmin(Facts):
         return asked.tell(
             self, given.taken, "Assigned", "that nobody can take now", failed if given.failed_teams else ""
         )
+
+    @admin.action(description="Mark as worked", permissions=["work"])
+    def mark_worked(self, request: HttpRequest, queryset: QuerySet[Lead]) -> HttpResponse | None:
+        asked = Asked(request, queryset)
+        if not asked.confirmed:
+            return asked.page(
+                self,
+                Question(
+                    title=f"Mark {plural(len(asked.ids), 'lead')} as worked",
+                    says="Somebody has called, written to or met them for the first time. Their service level is kept "
+                    "from now on, and they are not taken away any more for being late.",
+                    button="Mark",
+                    ready=Lead.objects.filter(pk__in=asked.ids, status__in=Lead.OPEN, first_worked_at=None).count(),
+                    others="worked already, or closed",
+                ),
+                describe,
+            )
+        done = by_hand.worked_now(lead_ids=asked.ids, by=asked.by)
+        return asked.tell(self, done, "Marked as worked", "worked already, or closed")
 
     @admin.action(description="Give to somebody", permissions=["work"])
     def give_to(self, request: HttpRequest, queryset: QuerySet[Lead]) -> HttpResponse | None:

@@ -19,6 +19,7 @@ from routing.admin.turnstile import ChangedBetweenTurns
 from routing.explain import balance
 from routing.models import Membership, Team
 from routing.presence import seats
+from routing.service_levels import set_level
 
 
 class TeamTabs(Tabs):
@@ -30,13 +31,19 @@ class TeamTabs(Tabs):
     )
 
 
+LEVEL = ("service_minutes", "when_late", "late_moves")
+
+
 @admin.register(Team)
 class TeamAdmin(ChangedBetweenTurns):
     list_display = ("name", "outside_hours", "takes_part", "retired")
     list_filter = (TeamTabs,)
     ordering = ("name",)
     search_fields = ("name",)
-    fields = ("name", "outside_hours", "direct_counts", "notices")
+    fieldsets = (
+        (None, {"fields": ("name", "outside_hours", "direct_counts", "notices")}),
+        ("Service level", {"fields": LEVEL}),
+    )
     actions = ("retire_selected",)
     empty_says = "No teams yet. Add one, then add reps to it under Memberships."
 
@@ -54,7 +61,12 @@ class TeamAdmin(ChangedBetweenTurns):
 
     def save_model(self, request: HttpRequest, obj: Team, form: ModelForm, change: bool) -> None:
         if not change:
+            minutes, obj.service_minutes = obj.service_minutes, None  # the level begins by its own move
             obj.save()
+            obj.service_minutes = minutes
+        if set(LEVEL) & set(form.changed_data):
+            set_level(team=obj, minutes=obj.service_minutes, when_late=obj.when_late, moves=obj.late_moves)
+        if not change:
             return
         plain = [name for name in ("name", "notices") if name in form.changed_data]  # no turn reads these
         if plain:

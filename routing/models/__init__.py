@@ -7,7 +7,8 @@ from routing.models.imported import ColumnMap, Import, ImportRow
 from routing.models.inbound import Delivery, Fetch, InboundEvent
 from routing.models.lead import Account, AccountDomain, Lead, LeadAddress
 from routing.models.rule import Rule, RuleBook, RuleCondition
-from routing.models.source import InboundSource
+from routing.models.service import ServiceBreach
+from routing.models.source import Delivery, InboundEvent, InboundSource
 from routing.models.team import Membership, Rep, RepCount, Shift, Team, TeamPart, Turnstile
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Rule",
     "RuleBook",
     "RuleCondition",
+    "ServiceBreach",
     "Shift",
     "Team",
     "TeamPart",

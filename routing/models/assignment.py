@@ -51,6 +51,7 @@ class Assignment(models.Model):
         DECLINED = "declined", "Declined"
         UNDONE = "undone", "Undone"
         TAKEN_OVER = "taken_over", "Owner changed in the CRM"
+        LATE = "late", "Not worked in time"
 
     lead = models.ForeignKey(Lead, on_delete=models.PROTECT, related_name="assignments")
     membership = models.ForeignKey(Membership, on_delete=models.PROTECT, related_name="assignments", db_index=False)

@@ -96,6 +96,8 @@ class Lead(models.Model):
     previous = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="later")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     first_assigned_at = models.DateTimeField(null=True, blank=True, editable=False)
+    first_worked_at = models.DateTimeField(null=True, blank=True, editable=False)
+    worked_by = models.CharField(max_length=150, blank=True, default="", db_default="", editable=False)
     closed_at = models.DateTimeField(null=True, blank=True, editable=False)
     set_aside_because = models.TextField(blank=True, default="", db_default="", editable=False)
 
@@ -116,6 +118,10 @@ class Lead(models.Model):
                 name="lead_set_aside_because_iff_set_aside",
             ),
             models.CheckConstraint(condition=~Q(email="") | ~Q(phone=""), name="lead_has_an_email_or_a_phone"),
+            models.CheckConstraint(
+                condition=Q(first_worked_at=None, worked_by="") | (Q(first_worked_at__isnull=False) & ~Q(worked_by="")),
+                name="lead_worked_by_iff_worked",
+            ),
             models.CheckConstraint(
                 condition=~Q(status="assigned") | Q(first_assigned_at__isnull=False),
                 name="lead_first_assigned_at_if_assigned",

@@ -35,6 +35,12 @@ class Team(models.Model):
         WAIT = "wait", "Wait until somebody works"
         IGNORE = "ignore", "Ignore hours: every member may take leads at any time"
 
+    class WhenLate(models.TextChoices):
+        """What happens to a lead that its rep has not worked in time."""
+
+        ALERT = "alert", "Show it under Late leads"
+        REASSIGN = "reassign", "Give it to the next in turn among the others"
+
     name = models.CharField(max_length=100)
     outside_hours = models.CharField(
         max_length=10, choices=OutsideHours, default=OutsideHours.WAIT, db_default=OutsideHours.WAIT
@@ -52,11 +58,41 @@ class Team(models.Model):
         db_default=True,
         help_text="Members are told of each lead they get, where a relay and NOTICE_FROM are set.",
     )
+    service_minutes = models.PositiveIntegerField(
+        "work within",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(10_080)],
+        help_text="Working minutes (by the rep's shifts; all minutes where the team ignores hours) in which a rep "
+        "has to work a new lead; empty: no such level.",
+    )
+    when_late = models.CharField(
+        max_length=8, choices=WhenLate, default=WhenLate.ALERT, db_default=WhenLate.ALERT, help_text="If not worked."
+    )
+    late_moves = models.PositiveSmallIntegerField(
+        "moves at most",
+        default=2,
+        db_default=2,
+        validators=[MaxValueValidator(10)],
+        help_text="How often one lead goes to the next rep by itself.",
+    )
+    service_since = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="Leads given before are not measured."
+    )
     retired_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
         constraints = [
+            models.CheckConstraint(
+                condition=Q(service_minutes=None, service_since=None)
+                | Q(service_minutes__isnull=False, service_minutes__range=(1, 10_080), service_since__isnull=False),
+                name="team_service_minutes_and_since_or_neither",
+            ),
+            models.CheckConstraint(
+                condition=Q(when_late__in=["alert", "reassign"]), name="team_when_late_is_alert_or_reassign"
+            ),
+            models.CheckConstraint(condition=Q(late_moves__lte=10), name="team_late_moves_ten_at_most"),
             models.UniqueConstraint(Lower("name"), name="team_name_once"),
             models.CheckConstraint(condition=~Q(name=""), name="team_has_a_name"),
             models.CheckConstraint(

@@ -13,6 +13,7 @@ from tests.make import make_lead, make_member, make_rep, make_team
 from tests.staff import ask, confirm, hands_on, logged_in, nothing, page_of, said
 
 pytestmark = pytest.mark.django_db
+LEVEL = {"when_late": "alert", "late_moves": 2}
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +77,7 @@ def test_outside_hours_and_name_of_a_team_are_changed_by_form(staff):
     team = make_team()
 
     with CaptureQueriesContext(connection) as asked:
-        hands_on(staff, page_of("routing_team", team.pk), {"name": "Renamed", "outside_hours": "wait"})
+        hands_on(staff, page_of("routing_team", team.pk), {"name": "Renamed", "outside_hours": "wait", **LEVEL})
 
     team.refresh_from_db()
     assert (team.name, team.outside_hours) == ("Renamed", "wait")

@@ -23,6 +23,7 @@ from routing.models import (
     Roster,
     Rule,
     RuleBook,
+    ServiceBreach,
     Shift,
     TimeOff,
     Turnstile,
@@ -38,6 +39,15 @@ BAD: dict[str, tuple[str, list[dict[str, object]]]] = {
     "account_has_a_name": ("account", [{"name": ""}]),
     "account_domain_once": ("accountdomain", [{}]),
     "account_domain_in_lower_case": ("accountdomain", [{"domain": "Acme.example"}]),
+    "service_breach_once_per_assignment": ("servicebreach", [{}]),
+    "service_breach_outcome_is_known": ("servicebreach", [{"assignment_id": -1, "outcome": "lost"}]),
+    "service_breach_minutes_from_1": ("servicebreach", [{"assignment_id": -1, "minutes": 0}]),
+    "team_service_minutes_and_since_or_neither": (
+        "team",
+        [{"name": "B", "service_minutes": 5}, {"name": "B", "service_since": NOW}, {"name": "B", "service_minutes": 0}],
+    ),
+    "team_when_late_is_alert_or_reassign": ("team", [{"name": "B", "when_late": "shout"}]),
+    "team_late_moves_ten_at_most": ("team", [{"name": "B", "late_moves": 11}]),
     "roster_once": ("roster", [{}]),
     "assignment_one_current_per_lead": ("assignment", [{"turn": 2}]),
     "assignment_turn_once_per_team": ("assignment", [{"lead_id": -1}]),
@@ -74,6 +84,7 @@ BAD: dict[str, tuple[str, list[dict[str, object]]]] = {
     "fetch_trouble_is_known": ("fetch", [{"event_id": -1, "trouble": "luck"}]),
     "fetch_due_only_without_an_answer": ("fetch", [{"event_id": -1, "answer": {}}]),
     "inbound_event_has_an_id": ("inboundevent", [{"event_id": ""}]),
+    "lead_worked_by_iff_worked": ("lead", [{"uid": UID, "worked_by": "Kim"}, {"uid": UID, "first_worked_at": NOW}]),
     "lead_status_is_known": ("lead", [{"uid": UID, "status": "lost"}]),
     "lead_closed_at_iff_closed": ("lead", [{"uid": UID, "status": "closed"}, {"uid": UID, "closed_at": NOW}]),
     "lead_set_aside_because_iff_set_aside": (
@@ -167,9 +178,10 @@ def one_good_row_each(db: None) -> None:
     )
     Fetch.objects.create(event=event, remote_id="1", due_at=NOW)
     roster = Roster.objects.create(team=team, digest="d", candidates={}, skipped={})
-    Assignment.objects.create(
+    turn = Assignment.objects.create(
         lead=lead, membership=member, team=team, turn=1, roster=roster, lag_before=0, lag_after=0, assigned_at=NOW
     )
+    ServiceBreach.objects.create(assignment=turn, lead=lead, minutes=30, outcome="alerted")
     Turnstile.objects.create(team=team, turn=1)
     held = {"digest": "d", "encoding": "utf-8", "delimiter": ",", "header_line": 1, "columns": [], "mapping": []}
     row = Import.objects.create(source=source, file_name="f.csv", received_by="kim", **held)

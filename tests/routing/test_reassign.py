@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 from django.db import transaction
+from django_q.models import OrmQ
 
 from crmsync.models import OutboxMessage
 from routing import leads, members
@@ -229,3 +230,26 @@ def test_an_assignment_is_over_before_the_next_begins() -> None:
     by_hand(lead, other_than(current(lead)))
     first, second = lead.assignments.order_by("pk")
     assert first.ended_at and timedelta(0) <= second.assigned_at - first.ended_at < timedelta(seconds=5)
+
+
+@pytest.mark.parametrize("how", ["handed over", "by hand", "declined"])
+def test_a_cap_that_frees_has_the_reps_other_teams_swept(how: str) -> None:
+    here, there, full = make_team(), make_team(), make_rep(open_cap=1)
+    mine, other = make_member(team=here, rep=full), make_member(team=here)
+    Membership.objects.filter(pk=other.pk).update(active=False)
+    make_member(team=there, rep=full)
+    (held,) = assigned(here)
+    (waits,) = assigned(there)
+    assert waits.status == "waiting", "the rep has as many open leads as the cap allows"
+    Membership.objects.filter(pk=other.pk).update(active=True)
+    OrmQ.objects.all().delete()
+    if how == "handed over":
+        give_to_the_others(membership=mine, by="Kim", reason="ill")
+    elif how == "declined":
+        decline(lead_id=held.pk, by="Kim", reason="not mine")
+    else:
+        by_hand(held, other)
+    asked = [task.task["args"] for task in OrmQ.objects.all() if task.task["func"] == "routing.tasks.sweep_team"]
+    assert (there.pk,) in asked
+    sweep_team(team_id=there.pk)
+    assert current(waits).membership.rep == full
