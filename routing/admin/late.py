@@ -1,6 +1,9 @@
 """Late leads: those that their rep did not work within the team's service level, and what was done about it."""
 
+from typing import Any
+
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.safestring import SafeString
@@ -14,11 +17,16 @@ from routing.models import ServiceBreach
 LOOKS = {"moved": "ok", "alerted": "warn", "chosen": "warn", "enough": "bad", "nobody": "bad"}
 
 
+def still_open(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """What wants a person."""
+    return rows.filter(pk__in=ServiceBreach.objects.still_open())
+
+
 class LateTabs(Tabs):
     title = "state"
     parameter_name = "state"
     tabs = (
-        Tab("", "Still to be worked", lambda rows: rows.still_open(), counted=True, alarming=True),
+        Tab("", "Still to be worked", still_open, counted=True, alarming=True),
         Tab("moved", "Given to somebody else", lambda rows: rows.filter(outcome="moved")),
         Tab("all", "All", lambda rows: rows),
     )
