@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from crmsync.classify import Verdict
 from crmsync.models import FailureKind as Kind
-from crmsync.models.lanes import MOST_ROWS
+from crmsync.models.lanes import MOST_ROWS as MOST_ROWS
 
 UNKNOWN_TRIES = 3
 MOST_HALVINGS = 7  # 200 rows, halved seven times, are one

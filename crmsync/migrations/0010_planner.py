@@ -37,7 +37,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='lane',
-            name='clean',
+            name='clean_run',
             field=models.SmallIntegerField(db_default=0, help_text='Chunks without a failure since its rows last changed.'),
         ),
         migrations.AddField(
@@ -118,7 +118,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='lane',
-            constraint=models.CheckConstraint(condition=models.Q(('clean__gte', 0)), name='lane_clean_not_negative'),
+            constraint=models.CheckConstraint(condition=models.Q(('clean_run__gte', 0)), name='lane_clean_run_not_negative'),
         ),
         migrations.AddConstraint(
             model_name='lane',

@@ -101,7 +101,9 @@ class Lane(models.Model):
     most_rows = models.SmallIntegerField(
         db_default=MOST_ROWS, help_text="Of a chunk that uses it: halved by a failure, a quarter more after five clean."
     )
-    clean = models.SmallIntegerField(db_default=0, help_text="Chunks without a failure since its rows last changed.")
+    clean_run = models.SmallIntegerField(
+        db_default=0, help_text="Chunks without a failure since its rows last changed."
+    )
     quarantined_until = models.DateTimeField(
         null=True, help_text="A call nobody answers for any more may still commit until then."
     )
@@ -116,7 +118,7 @@ class Lane(models.Model):
             models.CheckConstraint(condition=Q(failures__gte=0), name="lane_failures_not_negative"),
             models.CheckConstraint(condition=~Q(key=""), name="lane_key_not_empty"),
             models.CheckConstraint(condition=Q(most_rows__gte=1), name="lane_takes_at_least_one_row"),
-            models.CheckConstraint(condition=Q(clean__gte=0), name="lane_clean_not_negative"),
+            models.CheckConstraint(condition=Q(clean_run__gte=0), name="lane_clean_run_not_negative"),
             models.CheckConstraint(
                 condition=Q(reserved_for__isnull=True, reserved_since__isnull=True, reserved_until__isnull=True)
                 | Q(reserved_for__isnull=False, reserved_since__isnull=False, reserved_until__isnull=False),

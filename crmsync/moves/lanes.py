@@ -35,10 +35,11 @@ UPDATE crmsync_lane AS l
                                 THEN clock_timestamp() + n.quarantine_ms * interval '1 millisecond' END,
        failures = CASE WHEN n.locked THEN least(l.failures + 1, 1000) WHEN n.clean THEN 0 ELSE l.failures END,
        most_rows = CASE WHEN n.halved THEN greatest(1, least(l.most_rows / 2, %(most)s >> n.halvings))
-                        WHEN n.clean AND l.clean + 1 >= %(until_more)s THEN least(%(most)s, ceil(l.most_rows*%(more)s))
+                        WHEN n.clean AND l.clean_run + 1 >= %(until_more)s
+                        THEN least(%(most)s, ceil(l.most_rows * %(more)s))
                         ELSE l.most_rows END,
-       clean = CASE WHEN n.clean AND l.clean + 1 < %(until_more)s THEN l.clean + 1
-                    WHEN n.clean OR n.halved THEN 0 ELSE l.clean END
+       clean_run = CASE WHEN n.clean AND l.clean_run + 1 < %(until_more)s THEN l.clean_run + 1
+                    WHEN n.clean OR n.halved THEN 0 ELSE l.clean_run END
   FROM learned AS n WHERE l.key = n.key
 """
 PRUNE = """

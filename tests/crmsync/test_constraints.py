@@ -97,7 +97,7 @@ BROKEN = [
     ("lane_failures_not_negative", ["INSERT INTO crmsync_lane (key, failures) VALUES ('Lead:one', -1)"]),
     ("lane_key_not_empty", ["INSERT INTO crmsync_lane (key) VALUES ('')"]),
     ("lane_takes_at_least_one_row", ["INSERT INTO crmsync_lane (key, most_rows) VALUES ('Lead:one', 0)"]),
-    ("lane_clean_not_negative", ["INSERT INTO crmsync_lane (key, clean) VALUES ('Lead:one', -1)"]),
+    ("lane_clean_run_not_negative", ["INSERT INTO crmsync_lane (key, clean_run) VALUES ('Lead:one', -1)"]),
     (
         "lane_reserved_for_since_until_together",
         ["INSERT INTO crmsync_lane (key, reserved_for) VALUES ('Lead:one', 1)"],

@@ -1,0 +1,197 @@
+"""How long a mass update takes through outbox, lanes and workers into an org, over the shortest time possible.
+
+The org is the sandbox org over HTTP, with the costs that the bound is computed from. Beside it, on a tenth of the rows:
+the usual ways to send them, each over its own bound.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+
+from tests.bench._deliverers import Deliverers, deliverers, enqueue_accounts, enqueue_contacts
+from tests.bench._naive import send_all
+from tests.bench._result import Bench, Say, Target, machine
+from tests.bench._workloads import Contact, Costs, bound_s, workloads
+from tests.bench.turns import throw_away_database
+from tests.crmsync.sandbox_org import CREDENTIALS, SandboxOrg
+
+WORKERS = 8
+AIM = 1.15
+SHORT_AIM = 1.4  # a tenth of the rows: beginning and end, where not all workers have work, weigh ten times as much
+BASELINES = ("mild_2000", "zipf_300", "zipf_50", "one_hot")
+PATIENCE = 8  # times the bound, then a run is given up
+
+
+def run(*, short: bool, say: Say) -> Bench:
+    rows, costs = (2_000, Costs(scale=0.5)) if short else (20_000, Costs())
+    on = machine()
+    ratios: dict[str, float] = {}
+    details: dict[str, Any] = {
+        "rows": rows,
+        "workers": WORKERS,
+        "costs": vars(costs) | {"lock_wait_s": 10 * costs.scale},
+        "makespans": {},
+    }
+    with throw_away_database(say) as database, sandbox(costs) as org, deliverers(database, WORKERS) as crew:
+        for name, load in workloads(rows).items():
+            makespan = makespan_of(load, crew, costs, org)
+            ratios[name] = round(makespan["seconds"] / makespan["bound_s"], 3)
+            details["makespans"][name] = makespan
+            say(f"{name}: {ratios[name]:.2f} of the bound; {makespan}")
+        details["self_lock_waits"] = self_lock_waits(org.whole_journal())
+        ratios["self_lock_waits"] = float(details["self_lock_waits"])
+        details["foreign"] = with_foreign_writers(rows, crew, costs, org, say)
+        ratios["foreign_landed"] = details["foreign"]["landed"] / rows
+        ratios["foreign_wasted"] = round(details["foreign"]["wasted"] / rows, 4)
+        details["baselines_2000"] = baselines(costs, org, say, names=BASELINES[1:2] if short else BASELINES)
+    aim = SHORT_AIM if short else AIM
+    targets = {name: Target("<=", aim) for name in details["makespans"]}
+    targets |= {"self_lock_waits": Target("<=", 0), "foreign_landed": Target(">=", 1)}
+    targets |= {"foreign_wasted": Target("<=", 0.05)}
+    return Bench("crm", 1, ratios, targets, details, on)
+
+
+class BenchOrg(SandboxOrg):
+    """A sandbox org with given costs, its journal read page by page."""
+
+    def __init__(self, directory: Path, costs: Costs) -> None:
+        super().__init__(directory)
+        self.arguments = ["--data", str(directory), "--port", "0", *costs.arguments()]
+        for name, value in CREDENTIALS.items():
+            self.arguments += [f"--{name.removeprefix('CRM_').lower().replace('_', '-')}", value]
+
+    def whole_journal(self) -> list[dict[str, Any]]:
+        entries: list[dict[str, Any]] = []
+        while page := self.ask("GET", f"journal?after={entries[-1]['seq'] if entries else 0}")["entries"]:
+            entries += page
+        return entries
+
+
+@contextmanager
+def sandbox(costs: Costs) -> Iterator[BenchOrg]:
+    """An org of these costs, in the settings and, for workers yet to be started, in the environment."""
+    with tempfile.TemporaryDirectory() as folder:
+        org = BenchOrg(Path(folder), costs)
+        org.start()
+        roads = {"Account": "collections", "Contact": "collections"}  # the bound is that of chunks of 200
+        values = {**CREDENTIALS, "CRM_URL": org.url, "CRM_CONCURRENCY_MOST": WORKERS, "CRM_ROADS": roads}
+        for name, value in values.items():
+            setattr(settings, name, value)
+            os.environ[name] = ",".join(f"{a}={b}" for a, b in value.items()) if isinstance(value, dict) else str(value)
+        os.environ["LOG_LEVEL"] = "WARNING"
+        try:
+            yield org
+        finally:
+            org.stop()
+
+
+def makespan_of(load: Sequence[Contact], crew: Deliverers, costs: Costs, org: BenchOrg) -> dict[str, Any]:
+    """Write the accounts, which is not measured, then the contacts; how long these took, and the bound."""
+    bound = bound_s(load, costs, WORKERS)
+    enqueue_accounts(load)
+    crew.deliver(PATIENCE * bound)
+    forget_what_is_done()
+    enqueue_contacts(load)
+    analyze()
+    seconds = crew.deliver(PATIENCE * bound)
+    return {"seconds": round(seconds, 2), "bound_s": round(bound, 2), **outcome()}
+
+
+def outcome() -> dict[str, Any]:
+    """How the contacts ended, how often rows were tried in vain, and what a chunk costs beside the org's own time."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FILTER (WHERE m.status = 'delivered'), count(*) FROM crmsync_outboxmessage m"
+            " JOIN crmsync_crmrecord r ON r.id = m.record_id WHERE r.object = 'Contact'"
+        )
+        landed, rows = cursor.fetchone()
+        cursor.execute("SELECT count(*) FROM crmsync_attempt WHERE outcome <> 'delivered'")
+        (wasted,) = cursor.fetchone()
+        cursor.execute(
+            "SELECT count(*), extract(epoch FROM avg(begun_at - claimed_at)) * 1000,"
+            " extract(epoch FROM avg(ended_at - begun_at)) * 1000 FROM crmsync_claim"
+        )
+        chunks, before_ms, called_ms = cursor.fetchone()
+        cursor.execute("SELECT coalesce(max(concurrency), 0) FROM crmsync_orgstate")
+        (concurrency,) = cursor.fetchone()
+    return {
+        "landed": landed,
+        "left": rows - landed,
+        "wasted": wasted,
+        "chunks": chunks,
+        "claimed_to_begun_ms": round(before_ms),
+        "begun_to_settled_ms": round(called_ms),
+        "concurrency": round(concurrency, 1),
+    }
+
+
+def forget_what_is_done() -> None:
+    """Attempts and claims so far; the messages stay, as they would."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "DELETE FROM crmsync_attempt; UPDATE crmsync_lane SET claim_id = NULL; DELETE FROM crmsync_outboxmessage;"
+            " DELETE FROM crmsync_claim"
+        )
+
+
+def analyze() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE crmsync_outboxmessage, crmsync_crmrecord, crmsync_lane, crmsync_pile")
+
+
+def self_lock_waits(journal: Sequence[dict[str, Any]]) -> int:
+    """Transactions of Rota that stood behind another one of Rota in a queue for a lock."""
+    ours = {entry["number"] for entry in journal if entry["who"]["client"].startswith("rota/")}
+    return sum(bool(ours.intersection(entry["waited_for"])) for entry in journal if entry["number"] in ours)
+
+
+def with_foreign_writers(rows: int, crew: Deliverers, costs: Costs, org: BenchOrg, say: Say) -> dict[str, Any]:
+    """The same while other people save random accounts, each for some seconds."""
+    load = workloads(rows, prefix="foreign-")["zipf_300"]
+    enqueue_accounts(load)
+    crew.deliver(60)
+    forget_what_is_done()
+    ids = [each["Id"] for each in org.records("Account") if each["Rota_Id__c"].startswith("foreign-")]
+    habit = {"object": "Account", "count": 6, "hold_ms": 4_000, "rest_ms": 4_000, "seed": 7, "ids": ids}
+    enqueue_contacts(load)
+    analyze()
+    org.ask("POST", "writers", habit)
+    bound = bound_s(load, costs, WORKERS)
+    seconds = crew.deliver(PATIENCE * bound)
+    saves = org.ask("DELETE", "writers")
+    told = {"seconds": round(seconds, 2), "bound_s": round(bound, 2), "writers": saves["stopped"], **outcome()}
+    say(f"with foreign writers: {told}")
+    return told
+
+
+def baselines(costs: Costs, org: BenchOrg, say: Say, *, names: Sequence[str]) -> dict[str, Any]:
+    """2,000 rows of each workload as they come, sorted by parent, and by one worker; each over its own bound."""
+    found: dict[str, Any] = {}
+    for name in names:
+        found[name] = {}
+        for way in ("naive", "sorted", "serial"):
+            load = workloads(2_000, prefix=f"{way}-")[name]
+            make_accounts(load)
+            ordered = load if way == "naive" else sorted(load, key=lambda row: row.account)
+            told = send_all(ordered, workers=1 if way == "serial" else WORKERS, scale=costs.scale)
+            ratio = told.seconds / bound_s(load, costs, WORKERS)
+            found[name][way] = {"ratio": round(ratio, 2), "wasted": told.wasted, "landed": told.landed}
+            if told.faults:
+                found[name][way]["gave_up"] = told.faults[0]
+            say(f"{name}, {way}: {found[name][way]}")
+    return found
+
+
+def make_accounts(load: Sequence[Contact]) -> None:
+    from crmsync.gateway import Row, connect
+
+    keys = sorted({row.account for row in load})
+    for start in range(0, len(keys), 200):
+        part = [Row(key, {"Name": key}) for key in keys[start : start + 200]]
+        connect().upsert(object="Account", external_id_field="Rota_Id__c", rows=part, headers={})
