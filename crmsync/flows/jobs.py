@@ -149,6 +149,8 @@ def harvest(job: BulkJob, chunk: Chunk, org: Org, seen: Seen) -> Settled:
     rows = [Row(candidate.external_id, {}, candidate.crm_id) for candidate in chunk.rows]
     told = road.told(org, ref(job), target, rows, headers_of(chunk))
     keys = {key_of(row, target) for row in rows}
+    if seen.state == "Failed" and not seen.processed and not told.results:
+        told.unprocessed = keys  # a job that could not even be read lists none of its rows
     if not told.accounts_for(keys) and job.reads + 1 < READS_MOST:
         look_again(job, reads=job.reads + 1, **shown(seen))
         return Settled()
@@ -168,7 +170,9 @@ def left_over(seen: Seen) -> Fault:
 def conclude(job: BulkJob, chunk: Chunk, org: Org, told: Told, left: Fault, seen: Seen | None = None) -> Settled:
     """Every row's outcome by its key. Without `seen` the org knows nothing of the job. Raises ClaimLost."""
     target = target_of(chunk)
-    unblamed = rows_without_column(chunk, left)
+    column = column_in(left)
+    unblamed = rows_without(chunk, column) if column else set()
+    left = replace(left, fields=(column,)) if column else left
     outcomes = []
     for candidate in chunk.rows:
         key = key_of(Row(candidate.external_id, {}, candidate.crm_id), target)
@@ -194,12 +198,14 @@ def conclude(job: BulkJob, chunk: Chunk, org: Org, told: Told, left: Fault, seen
     return patiently(lambda: settle(chunk=chunk, outcomes=outcomes, job=job, noted=noted, usage=usage), chunk=chunk)
 
 
-def rows_without_column(chunk: Chunk, left: Fault) -> set[int]:
-    """A job that the org refused for one column blames the rows that have it: the messages of those that do not."""
-    _, found, column = left.text.rpartition("Field name not found :")
-    if not found:
-        return set()
-    return {candidate.message_id for candidate, row in bodies(chunk)[0] if column.strip() not in flat(row.body)}
+def column_in(left: Fault) -> str:
+    """The one column that the org refused a whole job for, or "". It blames the rows that have it."""
+    return left.text.rpartition("Field name not found :")[2].strip() if "Field name not found :" in left.text else ""
+
+
+def rows_without(chunk: Chunk, column: str) -> set[int]:
+    """The messages that do not name this column."""
+    return {candidate.message_id for candidate, row in bodies(chunk)[0] if column not in flat(row.body)}
 
 
 def ref(job: BulkJob) -> Ref:

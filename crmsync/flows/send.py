@@ -85,7 +85,10 @@ def by_job(chunk: Chunk, org: Org, rows: Sequence[Pair], known: Sequence[Outcome
     chunk = narrow(chunk=chunk, to=[*sent, *(outcome.row for outcome in known)], urgent=unfit)
     not_after = time.monotonic() + settings.CRM_LEASE_S - MARGIN_S
     job, settled = begin_job(
-        chunk=chunk, sent=sent, known=known, ids={candidate.record_id: row.crm_id for candidate, row in fitting}
+        chunk=chunk,
+        sent=sent,
+        known=known,
+        ids={candidate.record_id: row.crm_id for candidate, row in fitting if row.crm_id},
     )
     with org.until(not_after):
         started = start(job=job, sent=sent, org=org, data=data)

@@ -48,7 +48,7 @@ def patience() -> Patience:
         first_ms=settings.CRM_BACKOFF_FIRST_MS,
         cap_ms=settings.CRM_BACKOFF_CAP_MS,
         attempts_most=settings.CRM_ATTEMPTS_MOST,
-        quarantine_ms=settings.CRM_QUARANTINE_S * 1000,
+        quarantine_ms=int(settings.CRM_QUARANTINE_S * 1000),
     )
 
 

@@ -86,8 +86,13 @@ def new_job(call: DataCall, api: str, body: dict[str, Any], operation: str, name
 
 
 def list_jobs(call: DataCall, api: str) -> Response:
-    """All jobs of a kind, newest first, in pages of 1,000."""
-    jobs = [job for job in reversed(call.org.jobs.jobs.values()) if job.api == api]
+    """All jobs of a kind, those of Bulk API 1.0 among them (Bulk API guide, "Get All Jobs"), newest first, in pages of
+    1,000."""
+
+    def is_listed(job: Job) -> bool:
+        return job.api == api or (job.api == "1" and (job.operation in ACTIONS) == (api == "2"))
+
+    jobs = [job for job in reversed(call.org.jobs.jobs.values()) if is_listed(job)]
     start = call.request.query_params.get("queryLocator", "0")
     at = int(start) if start.isdecimal() else 0
     page: dict[str, Any] = {"done": at + LIST_PAGE >= len(jobs), "nextRecordsUrl": None}
@@ -106,7 +111,7 @@ async def delete(call: DataCall, job: Job) -> Response:
 
 def summary(job: Job) -> dict[str, Any]:
     """What the answer to a new job says, and every line of the list."""
-    kind = "V2Query" if job.api == "query" else "V2Ingest"
+    kind = {"1": "Classic", "2": "V2Ingest", "query": "V2Query"}[job.api]
     shown = {
         "id": job.id,
         "operation": job.operation,

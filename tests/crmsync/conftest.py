@@ -29,4 +29,5 @@ def org(org_process: SandboxOrg, settings: Any) -> SandboxOrg:
     settings.CRM_BACKOFF_FIRST_MS = 20
     settings.CRM_BACKOFF_CAP_MS = 80
     settings.CRM_ATTEMPTS_MOST = 3
+    settings.CRM_POLL_FIRST_MS = 20
     return org_process

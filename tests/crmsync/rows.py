@@ -1,5 +1,6 @@
 """Rows to start a test from, and the few moves that many tests make."""
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +9,7 @@ from typing import Any
 from django.db import connection, transaction
 
 from crmsync.flows.deliver import Delivery, deliver
-from crmsync.models import CrmRecord, OutboxMessage
+from crmsync.models import BulkJob, CrmRecord, OutboxMessage
 from crmsync.outbox import enqueue
 
 
@@ -26,6 +27,33 @@ def put(
             priority=OutboxMessage.Priority(priority),
         )
     return OutboxMessage.objects.select_related("record").get(pk=message_id)
+
+
+def put_many(
+    external_ids: Sequence[str],
+    *,
+    object: str = "Contact",
+    operation: str = "upsert",
+    account: str = "",
+    fields: Mapping[str, Any] | Sequence[Mapping[str, Any]] = {"last_name": "N"},  # noqa: B006
+) -> list[OutboxMessage]:
+    """Enqueue one mass change for each, in one statement, in this order."""
+    each = [fields] * len(external_ids) if isinstance(fields, Mapping) else fields
+    parents = [{"relation": "Account", "object": "Account", "external_id": account}] if account else []
+    with transaction.atomic():
+        run_sql(
+            "SELECT outbox_enqueue(%s, %s, %s::jsonb[], %s::jsonb[], 1::smallint, %s)",
+            [
+                object,
+                list(external_ids),
+                [json.dumps(entry) for entry in each],
+                [json.dumps(parents)] * len(external_ids),
+                operation,
+            ],
+        )
+    newest = OutboxMessage.objects.filter(record__object=object, record__external_id__in=external_ids).newest()
+    by_key = {message.record.external_id: message for message in newest.select_related("record")}
+    return [by_key[external_id] for external_id in external_ids]
 
 
 def put_contacts(account: str, count: int) -> list[OutboxMessage]:
@@ -50,9 +78,9 @@ def drain(*, seconds: float = 10, worker: str = "test:1") -> Delivery:
     total = Delivery()
     while time.monotonic() < until:
         done = deliver(budget_s=seconds, worker=worker)
-        for name in ("chunks", "delivered", "put_back", "dead", "claims_lost"):
+        for name in ("chunks", "job_steps", "delivered", "put_back", "dead", "claims_lost"):
             setattr(total, name, getattr(total, name) + getattr(done, name))
-        if not OutboxMessage.objects.pending().exists():
+        if not (OutboxMessage.objects.pending().exists() or BulkJob.objects.unfinished().exists()):
             return total
         time.sleep(0.01)
     raise AssertionError(f"still pending after {seconds} s: {list(OutboxMessage.objects.pending().values()[:3])}")

@@ -63,8 +63,12 @@ class SandboxOrg:
     def let_go(self, hold: int) -> None:
         self.ask("DELETE", f"locks/{hold}")
 
-    def fault(self, kind: str, times: int = 1, path: str = "/services/data/") -> None:
-        self.ask("POST", "faults", {"kind": kind, "times": times, "path": path})
+    def fault(self, kind: str, times: int = 1, path: str = "/services/data/", **more: Any) -> None:
+        self.ask("POST", "faults", {"kind": kind, "times": times, "path": path, **more})
+
+    def facts(self, **settings: Any) -> None:
+        """Change settings of the org (crmsync/sandbox/facts.py) until it is reset."""
+        self.ask("POST", "settings", settings)
 
     def stall(self, seconds: float) -> None:
         self.ask("POST", "stall", {"seconds": seconds})
