@@ -49,3 +49,19 @@ class CallFailed(CrmSyncError):
     def __init__(self, fault: Fault) -> None:
         super().__init__(f"{fault.code or fault.status}: {fault.text[:200]}")
         self.fault = fault
+
+
+class NoSuchObject(CrmSyncError):
+    """The org has no such object, or our user may not see it:"""
+
+
+class FileRefused(CrmSyncError):
+    """Nothing was queued, for the file has problems:"""
+
+
+class PushedBefore(CrmSyncError):
+    """This file was pushed before."""
+
+
+class WrongState(CrmSyncError):
+    """That cannot be done now."""

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from django.conf import settings
 
-from crmsync.mapping import MAPPING, ObjectMapping
+from crmsync.mapping import MAPPING, NO_TABLE, ObjectMapping
 from crmsync.models import FieldMapping
 
 
 def mapping_of(object: str) -> ObjectMapping:
-    """The table of this object as it stands. Raises KeyError for an object that has none."""
-    usual = MAPPING[object]
+    """The table of this object as it stands; of an object that has none, an empty one."""
+    usual = MAPPING.get(object, NO_TABLE)
     own: Mapping[str, str] = settings.CRM_MAIL_FIELDS if object == "Lead" else {}
     rows = list(FieldMapping.objects.filter(object=object))
     if not rows and not own:

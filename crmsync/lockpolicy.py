@@ -101,3 +101,13 @@ def declared(relations: Mapping[str, str], *, owner_locks: Iterable[str] = ()) -
             raise ValueError(f"'{name}' should be Object.Relation, such as Visit__c.Account__r.")
         table.setdefault(object, {})[relation] = KINDS[kind]
     return Policy(relations=table, owner_locks=frozenset(owner_locks))
+
+
+def deed(operation: str, *, creating: bool) -> Operation:
+    """What the org will do for an operation of Rota's (upsert, update, delete), in the words of this policy."""
+    if operation == "delete":
+        return "delete"
+    return "insert" if creating and operation == "upsert" else "update"
+
+
+USUAL = declared({})

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PLACEHOLDER = "[not provided]"
+RAW = "org:"
+"""How the name of a field begins that is the org's own and that no table has: mass updates may write any field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,18 @@ MAPPING: Mapping[str, ObjectMapping] = {
 }
 
 
+NO_TABLE = ObjectMapping(fields={})
+
+
+def named(fields: Mapping[str, Any], table: ObjectMapping) -> dict[str, Any]:
+    """The org's fields under the names that messages carry them by.
+
+    So every field of a record has one name in the outbox, whoever writes it, and the newer value of two wins.
+    """
+    names = {theirs: ours for ours, theirs in table.fields.items()}
+    return {names.get(name, f"{RAW}{name}"): value for name, value in fields.items()}
+
+
 def body(
     *,
     table: ObjectMapping,
@@ -90,6 +104,8 @@ def body(
         if name in table.fields:
             theirs = table.fields[name]
             record[theirs] = cut(as_text(value) if theirs in table.texts else value, table.lengths.get(theirs))
+        elif name.startswith(RAW):
+            record[name.removeprefix(RAW)] = value
     for name in table.required:
         if (name in record and record[name] in (None, "")) or (creating and name not in record):
             record[name] = PLACEHOLDER

@@ -5,6 +5,7 @@ Producers use this module and `crmsync.nudge`, nothing else of the app.
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
@@ -43,6 +44,41 @@ def enqueue(
         (message_id,) = cursor.fetchone()
     nudge_on_commit()
     return int(message_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row of a mass update: the line of the file it begins on, and the change."""
+
+    line: int
+    external_id: str
+    fields: Mapping[str, Any]
+    parents: Sequence[Parent] = ()
+
+
+def enqueue_lines(*, object: str, operation: Operation, batch_id: int, lines: Sequence[Line]) -> int:
+    """Put rows of a mass update into the outbox, in one statement. Answers how many. Call inside a transaction.
+
+    Other transactions that write the same records wait until ours commits; so there should be few thousand at once.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM outbox_enqueue("
+            "%s, %s::text[], %s::jsonb[], %s::jsonb[], %s::smallint, %s, %s, %s::int[])",
+            [
+                object,
+                [line.external_id for line in lines],
+                [as_json(line.fields) for line in lines],
+                [as_json(list(line.parents)) for line in lines],
+                int(Priority.MASS),
+                str(operation),
+                batch_id,
+                [line.line for line in lines],
+            ],
+        )
+        (count,) = cursor.fetchone()
+    nudge_on_commit()
+    return int(count)
 
 
 def as_json(value: Any) -> str:

@@ -28,6 +28,8 @@ class Migration(migrations.Migration):
                 ('file_name', models.TextField()),
                 ('digest', models.TextField(help_text='SHA-256 of the file, by which the same file is known again.')),
                 ('columns', models.JSONField(help_text="The file's header.")),
+                ('encoding', models.TextField(db_default='', help_text='As the person said it; empty: found out from the file.')),
+                ('again', models.IntegerField(db_default=0, help_text='How many times the same file was pushed before, on purpose.')),
                 ('rows_total', models.IntegerField(help_text='Rows of the file, without its header.')),
                 ('rows_queued', models.IntegerField(db_default=0, help_text='Rows that are in the outbox; loading goes on from here.')),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
@@ -44,9 +46,67 @@ class Migration(migrations.Migration):
                 'verbose_name': 'mass update',
             },
         ),
+        migrations.CreateModel(
+            name='BatchPart',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('number', models.IntegerField()),
+                ('content', models.BinaryField()),
+            ],
+        ),
+        migrations.CreateModel(
+            name='Intervention',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('kind', models.TextField(choices=[('held', 'Lane held'), ('released', 'Lane released'), ('stopped', 'Org stopped'), ('resumed', 'Org resumed'), ('retried', 'Sent again'), ('batch_paused', 'Mass update paused'), ('batch_resumed', 'Mass update resumed'), ('batch_cancelled', 'Mass update cancelled')])),
+                ('about', models.TextField(db_default='', help_text='The lock key, the filter or the mass update it was done to.')),
+                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('by', models.TextField()),
+                ('reason', models.TextField(db_default='')),
+                ('until', models.DateTimeField(help_text='How long a lane is held.', null=True)),
+                ('count', models.IntegerField(help_text='How many messages it was about.', null=True)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='Pruning',
+            fields=[
+                ('id', models.SmallIntegerField(default=1, primary_key=True, serialize=False)),
+                ('after', models.BigIntegerField(db_default=0, help_text='The last message looked at.')),
+            ],
+        ),
         migrations.RemoveConstraint(
             model_name='outboxmessage',
             name='outbox_status_known',
+        ),
+        migrations.AddField(
+            model_name='lane',
+            name='held_by',
+            field=models.TextField(db_default=''),
+        ),
+        migrations.AddField(
+            model_name='lane',
+            name='held_reason',
+            field=models.TextField(db_default=''),
+        ),
+        migrations.AddField(
+            model_name='lane',
+            name='held_until',
+            field=models.DateTimeField(help_text='A person keeps it closed until then.', null=True),
+        ),
+        migrations.AddField(
+            model_name='orgstate',
+            name='stopped_at',
+            field=models.DateTimeField(help_text='A person stopped it; nothing is begun until one resumes.', null=True),
+        ),
+        migrations.AddField(
+            model_name='orgstate',
+            name='stopped_by',
+            field=models.TextField(db_default=''),
+        ),
+        migrations.AddField(
+            model_name='orgstate',
+            name='stopped_reason',
+            field=models.TextField(db_default=''),
         ),
         migrations.AddField(
             model_name='outboxmessage',
@@ -79,6 +139,26 @@ class Migration(migrations.Migration):
             field=models.TextField(choices=[('pending', 'Pending'), ('claimed', 'Claimed'), ('delivered', 'Delivered'), ('dead', 'Dead'), ('superseded', 'Superseded'), ('retried', 'Retried'), ('cancelled', 'Cancelled')], db_default='pending'),
         ),
         migrations.AddConstraint(
+            model_name='lane',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('held_by', ''), ('held_until__isnull', True)), models.Q(('held_until__isnull', False), models.Q(('held_by', ''), _negated=True)), _connector='OR'), name='lane_held_by_iff_held'),
+        ),
+        migrations.AddConstraint(
+            model_name='lane',
+            constraint=models.CheckConstraint(condition=models.Q(('held_until__isnull', True), ('claim__isnull', False), models.Q(('held_until__isnull', False), ('not_before__gte', models.F('held_until'))), _connector='OR'), name='lane_hold_keeps_it_closed'),
+        ),
+        migrations.AddConstraint(
+            model_name='orgstate',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('stopped_at__isnull', True), ('stopped_by', '')), models.Q(('stopped_at__isnull', False), models.Q(('stopped_by', ''), _negated=True)), _connector='OR'), name='org_state_stopped_by_iff_stopped'),
+        ),
+        migrations.AddConstraint(
+            model_name='batch',
+            constraint=models.UniqueConstraint(condition=models.Q(('status__in', ['loading', 'queued'])), fields=('digest', 'object', 'operation', 'again'), name='batch_once_per_file'),
+        ),
+        migrations.AddConstraint(
+            model_name='batch',
+            constraint=models.CheckConstraint(condition=models.Q(('again__gte', 0)), name='batch_again_not_negative'),
+        ),
+        migrations.AddConstraint(
             model_name='batch',
             constraint=models.CheckConstraint(condition=models.Q(('status__in', ['offered', 'loading', 'queued', 'cancelled'])), name='batch_status_known'),
         ),
@@ -107,9 +187,9 @@ class Migration(migrations.Migration):
             name='batch',
             field=models.ForeignKey(db_index=False, help_text='The mass update that wrote this version.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='messages', to='crmsync.batch'),
         ),
-        migrations.AddIndex(
+        migrations.AddConstraint(
             model_name='outboxmessage',
-            index=models.Index(condition=models.Q(('batch__isnull', False)), fields=['batch', 'line'], include=('status',), name='outbox_of_batch'),
+            constraint=models.UniqueConstraint(condition=models.Q(('batch__isnull', False)), fields=('batch', 'line'), include=('status',), name='outbox_once_per_line_of_a_batch'),
         ),
         migrations.AddConstraint(
             model_name='outboxmessage',
@@ -134,6 +214,39 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='outboxmessage',
             constraint=models.CheckConstraint(condition=models.Q(models.Q(('status', 'cancelled'), _negated=True), ('batch__isnull', False), _connector='OR'), name='outbox_only_mass_updates_are_cancelled'),
+        ),
+        migrations.AddField(
+            model_name='batchpart',
+            name='batch',
+            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='parts', to='crmsync.batch'),
+        ),
+        migrations.AddIndex(
+            model_name='intervention',
+            index=models.Index(fields=['about', '-at'], name='intervention_about'),
+        ),
+        migrations.AddConstraint(
+            model_name='intervention',
+            constraint=models.CheckConstraint(condition=models.Q(('kind__in', ['held', 'released', 'stopped', 'resumed', 'retried', 'batch_paused', 'batch_resumed', 'batch_cancelled'])), name='intervention_kind_known'),
+        ),
+        migrations.AddConstraint(
+            model_name='intervention',
+            constraint=models.CheckConstraint(condition=models.Q(('by', ''), _negated=True), name='intervention_says_who'),
+        ),
+        migrations.AddConstraint(
+            model_name='intervention',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('kind', 'held'), _negated=True), ('until__isnull', False), _connector='OR'), name='intervention_hold_says_until_when'),
+        ),
+        migrations.AddConstraint(
+            model_name='pruning',
+            constraint=models.CheckConstraint(condition=models.Q(('id', 1)), name='pruning_is_one_row'),
+        ),
+        migrations.AddConstraint(
+            model_name='batchpart',
+            constraint=models.UniqueConstraint(fields=('batch', 'number'), name='batch_part_once'),
+        ),
+        migrations.AddConstraint(
+            model_name='batchpart',
+            constraint=models.CheckConstraint(condition=models.Q(('number__gte', 0)), name='batch_part_counts_from_zero'),
         ),
         migrations.RunSQL((SQL / "outbox_merge_operations.sql").read_text(), migrations.RunSQL.noop),
         migrations.RunSQL((SQL / "outbox_enqueue.sql").read_text(), migrations.RunSQL.noop),

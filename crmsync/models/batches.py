@@ -19,8 +19,9 @@ class Operation(models.TextChoices):
 
 
 class BatchQuerySet(models.QuerySet["Batch"]):
-    def paused(self) -> Self:
-        return self.filter(paused_at__isnull=False)
+    def kept(self) -> Self:
+        """Paused or cancelled: none of their rows is begun."""
+        return self.filter(Q(paused_at__isnull=False) | Q(status=Batch.Status.CANCELLED))
 
     def loading(self) -> Self:
         return self.filter(status=Batch.Status.LOADING)
@@ -47,6 +48,8 @@ class Batch(models.Model):
     file_name = models.TextField()
     digest = models.TextField(help_text="SHA-256 of the file, by which the same file is known again.")
     columns = models.JSONField(help_text="The file's header.")
+    encoding = models.TextField(db_default="", help_text="As the person said it; empty: found out from the file.")
+    again = models.IntegerField(db_default=0, help_text="How many times the same file was pushed before, on purpose.")
     rows_total = models.IntegerField(help_text="Rows of the file, without its header.")
     rows_queued = models.IntegerField(db_default=0, help_text="Rows that are in the outbox; loading goes on from here.")
     created_at = models.DateTimeField(db_default=Now())
@@ -64,6 +67,13 @@ class Batch(models.Model):
     class Meta:
         verbose_name = "mass update"
         constraints = [
+            # who starts: the same file is one batch, also if two start it at once
+            models.UniqueConstraint(
+                fields=["digest", "object", "operation", "again"],
+                name="batch_once_per_file",
+                condition=Q(status__in=["loading", "queued"]),
+            ),
+            models.CheckConstraint(condition=Q(again__gte=0), name="batch_again_not_negative"),
             models.CheckConstraint(
                 condition=Q(status__in=["offered", "loading", "queued", "cancelled"]), name="batch_status_known"
             ),
@@ -91,3 +101,20 @@ class Batch(models.Model):
 
     def __str__(self) -> str:
         return f"{self.file_name}: {self.operation} {self.object}"
+
+
+class BatchPart(models.Model):
+    """A piece of an uploaded file, until all its rows are in the outbox."""
+
+    batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="parts", db_index=False)
+    number = models.IntegerField()
+    content = models.BinaryField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["batch", "number"], name="batch_part_once"),
+            models.CheckConstraint(condition=Q(number__gte=0), name="batch_part_counts_from_zero"),
+        ]
+
+    def __str__(self) -> str:
+        return f"part {self.number} of {self.batch_id}"

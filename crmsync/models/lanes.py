@@ -111,10 +111,25 @@ class Lane(models.Model):
     reserved_since = models.DateTimeField(null=True, help_text="Since when that message has been passed over.")
     reserved_until = models.DateTimeField(null=True)
 
+    held_until = models.DateTimeField(null=True, help_text="A person keeps it closed until then.")
+    held_by = models.TextField(db_default="")
+    held_reason = models.TextField(db_default="")
+
     objects = LaneQuerySet.as_manager()
 
     class Meta:
         constraints = [
+            models.CheckConstraint(
+                condition=Q(held_until__isnull=True, held_by="") | (Q(held_until__isnull=False) & ~Q(held_by="")),
+                name="lane_held_by_iff_held",
+            ),
+            # so that whoever asks for the end of a backoff sees the hold, too
+            models.CheckConstraint(
+                condition=Q(held_until__isnull=True)
+                | Q(claim__isnull=False)
+                | Q(held_until__isnull=False, not_before__gte=models.F("held_until")),
+                name="lane_hold_keeps_it_closed",
+            ),
             models.CheckConstraint(condition=Q(failures__gte=0), name="lane_failures_not_negative"),
             models.CheckConstraint(condition=~Q(key=""), name="lane_key_not_empty"),
             models.CheckConstraint(condition=Q(most_rows__gte=1), name="lane_takes_at_least_one_row"),
@@ -187,10 +202,17 @@ class OrgState(models.Model):
     mass_paused_reason = models.TextField(db_default="")
     bulk_paused_until = models.DateTimeField(null=True, help_text="No bulk jobs; mass updates go by Collections.")
     bulk_paused_reason = models.TextField(db_default="")
+    stopped_at = models.DateTimeField(null=True, help_text="A person stopped it; nothing is begun until one resumes.")
+    stopped_by = models.TextField(db_default="")
+    stopped_reason = models.TextField(db_default="")
 
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(id=1), name="org_state_is_one_row"),
+            models.CheckConstraint(
+                condition=Q(stopped_at__isnull=True, stopped_by="") | (Q(stopped_at__isnull=False) & ~Q(stopped_by="")),
+                name="org_state_stopped_by_iff_stopped",
+            ),
             models.CheckConstraint(condition=Q(failures__gte=0), name="org_state_failures_not_negative"),
             models.CheckConstraint(condition=Q(concurrency__gte=1), name="org_state_concurrency_at_least_one"),
             models.CheckConstraint(
@@ -211,4 +233,6 @@ class OrgState(models.Model):
         ]
 
     def __str__(self) -> str:
+        if self.stopped_at:
+            return f"stopped by {self.stopped_by}: {self.stopped_reason}"
         return f"paused: {self.paused_reason}" if self.paused_until else "writing"

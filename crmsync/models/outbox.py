@@ -48,11 +48,11 @@ class OutboxMessageQuerySet(models.QuerySet["OutboxMessage"]):
         return self.filter(status=OutboxMessage.Status.PENDING)
 
     def due(self) -> Self:
-        """Pending, its time has come by the database's clock, and no paused mass update keeps it.
+        """Pending, its time has come by the database's clock, and no paused or cancelled mass update keeps it.
 
         What took over an urgent change is urgent itself, and no pause of a mass update keeps it.
         """
-        kept = Q(batch__isnull=False, batch__in=Batch.objects.paused(), priority=OutboxMessage.Priority.MASS)
+        kept = Q(batch__isnull=False, batch__in=Batch.objects.kept(), priority=OutboxMessage.Priority.MASS)
         return self.pending().filter(~kept, due_at__lte=Now())
 
     def newest(self) -> Self:
@@ -160,6 +160,13 @@ class OutboxMessage(models.Model):
             models.UniqueConstraint(
                 fields=["record"], name="outbox_one_claimed_per_record", condition=Q(status="claimed")
             ),
+            # also a mass update's rows in the order of its file, and how many of them stand where
+            models.UniqueConstraint(
+                fields=["batch", "line"],
+                name="outbox_once_per_line_of_a_batch",
+                condition=Q(batch__isnull=False),
+                include=["status"],
+            ),
             models.CheckConstraint(
                 condition=Q(
                     status__in=["pending", "claimed", "delivered", "dead", "superseded", "retried", "cancelled"]
@@ -247,10 +254,6 @@ class OutboxMessage(models.Model):
             # what a version took over; without it, deleting messages would read the table once for each
             models.Index(
                 fields=["superseded_by"], name="outbox_superseded_by", condition=Q(superseded_by__isnull=False)
-            ),
-            # a mass update's rows in the order of its file, and how many stand where
-            models.Index(
-                fields=["batch", "line"], name="outbox_of_batch", condition=Q(batch__isnull=False), include=["status"]
             ),
             # admin: lock failures and other dead letters, newest first
             models.Index(fields=["failure_kind", "-settled_at"], name="outbox_dead", condition=Q(status="dead")),

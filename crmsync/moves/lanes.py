@@ -30,7 +30,7 @@ WITH brake AS (
 )
 UPDATE crmsync_lane AS l
    SET claim_id = NULL,
-       not_before = clock_timestamp() + coalesce(n.wait_ms, 0) * interval '1 millisecond',
+       not_before = greatest(clock_timestamp() + coalesce(n.wait_ms, 0) * interval '1 millisecond', l.held_until),
        quarantined_until = CASE WHEN n.quarantine_ms > 0
                                 THEN clock_timestamp() + n.quarantine_ms * interval '1 millisecond' END,
        failures = CASE WHEN n.locked THEN least(l.failures + 1, 1000) WHEN n.clean THEN 0 ELSE l.failures END,

@@ -30,7 +30,7 @@ LOW_PAUSES = 15  # the allowance comes back over the day: looked at less often, 
 
 
 def may_write() -> bool:
-    return not OrgState.objects.filter(paused_until__gt=Now()).exists()
+    return not OrgState.objects.filter(Q(paused_until__gt=Now()) | Q(stopped_at__isnull=False)).exists()
 
 
 def open_priorities() -> list[int]:
@@ -58,6 +58,8 @@ def admit() -> bool:
     The probe moves the end of the pause ahead by as long as it may take, so that a second worker finds it running.
     Should the probe die, the pause ends by itself again.
     """
+    if OrgState.objects.filter(stopped_at__isnull=False).exists():
+        return False
     running = OrgState.objects.filter(paused_until__isnull=False)
     if not running.exists():
         return True

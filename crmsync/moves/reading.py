@@ -15,7 +15,7 @@ from django.db.models import Q
 
 from crmsync import lockkeys, lockpolicy
 from crmsync.chunks import Candidate, LaneView, open_to
-from crmsync.models import CrmRecord, FailureKind, Operation, OutboxMessage
+from crmsync.models import CrmRecord, FailureKind, OutboxMessage
 
 READ = (
     "pk", "operation", "version", "priority", "attempts", "fields", "parents", "pile", "passed_at", "due_at",
@@ -69,7 +69,7 @@ def candidate_of(message: Any, policy: lockpolicy.Policy, known: lockkeys.Known)
         parent_keys=lockkeys.parent_keys(
             policy,
             object=message.record__object,
-            operation=deed(message.operation, creating=creating),
+            operation=lockpolicy.deed(message.operation, creating=creating),
             target=message.parents,
             confirmed=message.record__parents,
             fields=message.fields,
@@ -80,13 +80,6 @@ def candidate_of(message: Any, policy: lockpolicy.Policy, known: lockkeys.Known)
         pile=message.pile,
         passed_at=message.passed_at,
     )
-
-
-def deed(operation: str, *, creating: bool) -> lockpolicy.Operation:
-    """What the org will do, in the words of the lock policy."""
-    if operation == Operation.DELETE:
-        return "delete"
-    return "insert" if creating and operation == Operation.UPSERT else "update"
 
 
 def ids_known(parents: Iterable[lockkeys.Parent]) -> dict[tuple[str, str], str]:

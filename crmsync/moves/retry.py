@@ -110,12 +110,12 @@ def what_is_left(message: OutboxMessage, since: Sequence[OutboxMessage]) -> list
 def lift_backoff(message: OutboxMessage) -> None:
     """Who retries says that whatever held the lock is gone: do not make them wait for the rest of the backoff.
 
-    Only lanes that nobody holds now; a quarantine stays.
+    Only lanes that no worker and no person holds now; a quarantine stays.
     """
     record = message.record
     keys = {lockkeys.record_key(record.object, record.external_id)}
     for parent in (*message.parents, *record.parents):
         keys.add(lockkeys.key_of(parent, {}))
-    free = Lane.objects.filter(key__in=keys, claim__isnull=True, not_before__gt=Now()).order_by("key")
+    free = Lane.objects.filter(key__in=keys, claim=None, held_until=None, not_before__gt=Now()).order_by("key")
     locked = list(free.select_for_update(skip_locked=True, no_key=True).values_list("key", flat=True))
     Lane.objects.filter(key__in=locked).update(not_before=Now())

@@ -8,7 +8,7 @@ from routing.models.inbound import Delivery, Fetch, InboundEvent
 from routing.models.lead import Account, AccountDomain, Lead, LeadAddress
 from routing.models.rule import Rule, RuleBook, RuleCondition
 from routing.models.service import ServiceBreach
-from routing.models.source import Delivery, InboundEvent, InboundSource
+from routing.models.source import InboundSource
 from routing.models.team import Membership, Rep, RepCount, Shift, Team, TeamPart, Turnstile
 
 __all__ = [

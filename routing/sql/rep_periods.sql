@@ -18,9 +18,13 @@ RETURNS TABLE (rep_id bigint, kind text, since date, cap int) LANGUAGE sql STABL
 $$;
 
 -- What the CRM is told of a lead when it is given to a rep: Rota's field names, empty ones left out. What a sender calls
--- owner or status is not what Rota means by it, and a form must not choose the owner.
+-- owner or status is not what Rota means by it, and a form must not choose the owner; nor may it name a field of the org
+-- past the mapping, as mass updates do ("org:OwnerId").
 CREATE OR REPLACE FUNCTION lead_fields(l routing_lead, p_owner text) RETURNS jsonb LANGUAGE sql STABLE AS $$
-    SELECT (l.fields - ARRAY['owner', 'status']) || jsonb_strip_nulls(jsonb_build_object(
+    SELECT (CASE WHEN l.fields::text LIKE '%"org:%'
+                 THEN (SELECT coalesce(jsonb_object_agg(f.key, f.value), '{}') FROM jsonb_each(l.fields) AS f
+                        WHERE NOT starts_with(f.key, 'org:'))
+                 ELSE l.fields END - ARRAY['owner', 'status']) || jsonb_strip_nulls(jsonb_build_object(
         'email', nullif(l.email, ''), 'phone', nullif(l.phone, ''), 'first_name', nullif(l.first_name, ''),
         'last_name', nullif(l.last_name, ''), 'company', nullif(l.company, ''), 'country', nullif(l.country, ''),
         'owner', nullif(p_owner, '')))

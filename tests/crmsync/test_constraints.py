@@ -20,9 +20,10 @@ TOKEN = uuid.UUID(int=1)
 PARENT = '{"relation": "Account", "object": "Account", "external_id": "a"}'
 CLAIMED = f"status = 'claimed', claim_id = '{TOKEN}'"
 
+DEED = "INSERT INTO crmsync_intervention ({}) VALUES ({})"
 BATCH = (
-    "INSERT INTO crmsync_batch (object, status, file_name, digest, columns, rows_total, created_by, {}) "
-    "VALUES ('Contact', '{}', 'a.csv', 'd', '[]', 5, 'ops', {})"
+    "INSERT INTO crmsync_batch (object, status, file_name, digest, encoding, columns, rows_total, created_by, {}) "
+    "VALUES ('Contact', '{}', 'a.csv', 'd', '', '[]', 5, 'ops', {})"
 )
 
 JOB = (
@@ -81,6 +82,31 @@ BROKEN = [
         [BATCH.format("id", "loading", "7"), MESSAGE.format("batch_id = 7")],
     ),
     ("outbox_only_mass_updates_are_cancelled", [MESSAGE.format("status = 'cancelled', settled_at = now()")]),
+    (
+        "outbox_once_per_line_of_a_batch",
+        [
+            BATCH.format("id", "loading", "7"),
+            MESSAGE.format("batch_id = 7, line = 2, " + CLAIMED),
+            COPY.format("2", "'pending'", "NULL"),
+            "UPDATE crmsync_outboxmessage SET batch_id = 7, line = 2",
+        ],
+    ),
+    ("batch_once_per_file", [BATCH.format("rows_queued", "loading", "0")] * 2),
+    ("batch_again_not_negative", [BATCH.format("again", "loading", "-1")]),
+    (
+        "batch_part_once",
+        [
+            BATCH.format("id", "loading", "7"),
+            "INSERT INTO crmsync_batchpart (batch_id, number, content) VALUES (7, 0, ''), (7, 0, '')",
+        ],
+    ),
+    (
+        "batch_part_counts_from_zero",
+        [
+            BATCH.format("id", "loading", "7"),
+            "INSERT INTO crmsync_batchpart (batch_id, number, content) VALUES (7, -1, '')",
+        ],
+    ),
     ("batch_status_known", [BATCH.format("rows_queued", "lost", "0")]),
     ("batch_operation_known", [BATCH.format("operation", "loading", "'merge'")]),
     ("batch_queues_no_more_than_its_file", [BATCH.format("rows_queued", "loading", "6")]),
@@ -94,6 +120,20 @@ BROKEN = [
     ("claim_end_reason_iff_ended", ["UPDATE crmsync_claim SET ended_at = now()"]),
     ("claim_end_reason_iff_ended", ["UPDATE crmsync_claim SET ended_at = now(), end_reason = 'bored'"]),
     ("claim_lease_ends_after_it_starts", ["UPDATE crmsync_claim SET lease_until = claimed_at"]),
+    ("lane_held_by_iff_held", ["INSERT INTO crmsync_lane (key, held_by) VALUES ('Lead:one', 'ops')"]),
+    (
+        "lane_held_by_iff_held",
+        ["INSERT INTO crmsync_lane (key, held_until, not_before) VALUES ('Lead:one', now(), now())"],
+    ),
+    (
+        "lane_hold_keeps_it_closed",
+        ["INSERT INTO crmsync_lane (key, held_by, held_until) VALUES ('Lead:one', 'ops', now() + interval '1 h')"],
+    ),
+    ("org_state_stopped_by_iff_stopped", ["INSERT INTO crmsync_orgstate (id, stopped_at) VALUES (1, now())"]),
+    ("intervention_kind_known", [DEED.format("kind, by", "'lost', 'ops'")]),
+    ("intervention_says_who", [DEED.format("kind, by", "'stopped', ''")]),
+    ("intervention_hold_says_until_when", [DEED.format("kind, by", "'held', 'ops'")]),
+    ("pruning_is_one_row", ["INSERT INTO crmsync_pruning (id) VALUES (2)"]),
     ("lane_failures_not_negative", ["INSERT INTO crmsync_lane (key, failures) VALUES ('Lead:one', -1)"]),
     ("lane_key_not_empty", ["INSERT INTO crmsync_lane (key) VALUES ('')"]),
     ("lane_takes_at_least_one_row", ["INSERT INTO crmsync_lane (key, most_rows) VALUES ('Lead:one', 0)"]),
