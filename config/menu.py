@@ -88,6 +88,7 @@ MENU = (
             Entry("outreach.claim"),
             Entry("outreach.sendingstate", "Sending"),
             Entry("outreach.message", "Mailbox", page="admin:mailbox"),
+            Entry("outreach.providerevent", "Reports on mails"),
             Entry("outreach.agent"),
             Entry("outreach.leadhold", "Work on leads"),
         ),

@@ -74,8 +74,9 @@ CRM_SERIAL_AFTER = env.number("CRM_SERIAL_AFTER", 4, least=1, most=50)
 CRM_POLL_FIRST_MS = env.number("CRM_POLL_FIRST_MS", 1_000, least=10, most=600_000)
 CRM_JOB_MOST_S = env.number("CRM_JOB_MOST_S", 86_400, least=10, most=604_800)
 
-# Campaign mail leaves through one relay, over SMTP. Without one it stays in a local mailbox, beside the sandbox org
-# only: an installation with a real CRM that forgot its relay must not believe that mails went.
+# Campaign mail leaves through one relay, over SMTP (EMAIL_HOST), or through a provider's HTTP API (EMAIL_PROVIDER).
+# Without either it stays in a local mailbox, beside the sandbox org only: an installation with a real CRM that forgot
+# its relay must not believe that mails went.
 PUBLIC_URL = env.text("PUBLIC_URL", f"http://{HOST}:{PORT}")
 EMAIL_HOST = env.text("EMAIL_HOST", "")
 EMAIL_PORT = env.number("EMAIL_PORT", 587, least=1, most=65_535)
@@ -90,6 +91,11 @@ EMAIL_USE_TLS = env.flag("EMAIL_USE_TLS", False)
 EMAIL_USE_SSL = env.flag("EMAIL_USE_SSL", False)
 EMAIL_PHASE_TIMEOUT_S = env.number("EMAIL_PHASE_TIMEOUT_S", 30, least=1, most=600)
 EMAIL_REPLY_TIMEOUT_S = env.number("EMAIL_REPLY_TIMEOUT_S", 600, least=1, most=3_600)  # RFC 5321, 4.5.3.2.6
+EMAIL_PROVIDER = env.text("EMAIL_PROVIDER", "")
+EMAIL_PROVIDER_KEY = env.text("EMAIL_PROVIDER_KEY", "")
+EMAIL_PROVIDER_URL = env.text("EMAIL_PROVIDER_URL", "")
+EMAIL_PROVIDER_WEBHOOK_SECRET = env.text("EMAIL_PROVIDER_WEBHOOK_SECRET", "")
+MAIL_EVENTS_SECRET = env.text("MAIL_EVENTS_SECRET", "")
 SEND_BATCH = env.number("SEND_BATCH", 50, least=1, most=1_000)
 SEND_BUDGET_S = env.number("SEND_BUDGET_S", 45, least=1, most=3_600)
 SEND_LONGEST_S = SEND_BUDGET_S + 9 * EMAIL_PHASE_TIMEOUT_S + EMAIL_REPLY_TIMEOUT_S  # outreach/mail/timing.py

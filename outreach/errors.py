@@ -97,3 +97,7 @@ class KeyUsedOtherwise(OutreachError):
 
 class StillUnderWay(OutreachError):
     """The first request with this Idempotency-Key has no answer yet. Send it again in a moment."""
+
+
+class BadReport(OutreachError):
+    """This is no report on a mail."""

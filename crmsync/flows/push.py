@@ -18,7 +18,7 @@ from crmsync.errors import FileRefused, WrongState
 from crmsync.field_map import mapping_of
 from crmsync.flows.pace import measured_pace
 from crmsync.gateway import Org
-from crmsync.mapping import named
+from crmsync.mapping import ObjectMapping, named
 from crmsync.models import Batch, Operation
 from crmsync.moves import batches
 from crmsync.moves.cancelling import cancel_next
@@ -117,7 +117,7 @@ def load(
     table = mapping_of(batch.object)
     while batch.rows_queued < batch.rows_total:
         at = batch.rows_queued
-        for at, lines in pieces(looked, names, skip=batch.rows_queued):
+        for at, lines in pieces(looked, table, skip=batch.rows_queued):
             if (until and time.monotonic() > until) or not batches.queue_lines(batch=batch, at=at, lines=lines):
                 break
             batch.refresh_from_db()
@@ -134,7 +134,7 @@ def load(
     return batch
 
 
-def pieces(looked: Looked, names: dict[str, str], *, skip: int) -> Iterator[tuple[int, list[Line]]]:
+def pieces(looked: Looked, table: ObjectMapping, *, skip: int) -> Iterator[tuple[int, list[Line]]]:
     """The rows after the first `skip`, some thousand at a time, with how many there are before each piece."""
     assert looked.checked.table is not None and looked.checked.columns is not None
     problems = Problems()

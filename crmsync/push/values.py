@@ -13,7 +13,7 @@ from typing import Any
 
 from crmsync.csvfile import trimmed
 from crmsync.describe import FieldInfo
-from crmsync.lockpolicy import long_id
+from crmsync.lockkeys import long_id
 
 EMPTIED = "#N/A"
 INT_MOST = 2**31 - 1

@@ -11,7 +11,9 @@ from ninja import Field, Router, Schema
 
 from outreach.api.bearer import agent_of
 from outreach.api.once import DOCUMENTED, REFUSALS, once
+from outreach.errors import BadReport
 from outreach.flows import agents
+from outreach.flows.feedback import read_all, take_all_in
 from outreach.mail.outcome import Outcome, outcome_of
 from outreach.mail.parts import parts_of
 from outreach.models import Claim, Message
@@ -92,6 +94,18 @@ class WhatCameOfIt(Schema):
     reply: str = Field("", max_length=1_000, description="The evidence: what the relay or provider answered.")
 
 
+class Report(Schema):
+    """What became of a mail later. Bounces, complaints and unsubscribes suppress; replies and conversions stop."""
+
+    event: str = Field(..., description="delivered, bounced, complained, unsubscribed, replied, converted, ...")
+    message_id: str | None = None
+    email: str | None = None
+    id: str | None = Field(None, max_length=200, description="Your own id of the event: told twice, it acts once.")
+    timestamp: dt.datetime | None = None
+    bounce_type: str | None = Field(None, description="soft: the mailbox is not dead.")
+    reason: str | None = None
+
+
 class Settled(Schema):
     recorded: bool = Field(..., description="false: it was settled before, and this report is kept as an event only.")
     attempt: str
@@ -155,6 +169,26 @@ def settle(request: HttpRequest, attempt: int, body: WhatCameOfIt) -> Settled:
 def release(request: HttpRequest, token: uuid.UUID, body: Why) -> Released:
     agent = agent_of(request, scope="mail")
     return Released(released=agents.release_mail(agent=agent, token=token, reason=body.reason))
+
+
+class Reports(Schema):
+    events: list[Report] = Field(..., min_length=1, max_length=500)
+
+
+class TakenIn(Schema):
+    new: int
+    known: int = Field(..., description="Reported before, by id or word for word.")
+    acted: int = Field(..., description="Settled a doubt, suppressed an address or stopped a sequence.")
+
+
+@router.post("/events", response={200: TakenIn, **REFUSALS}, openapi_extra=DOCUMENTED, summary="Report on sent mails")
+@once
+def events(request: HttpRequest, body: Reports) -> TakenIn:
+    agent = agent_of(request, scope="mail")
+    reports, bad = read_all([one.model_dump(exclude_none=True) for one in body.events], source=agent.worker)
+    if bad:
+        raise BadReport("; ".join(f"events.{place}: {why}" for place, why in bad[:20]))
+    return TakenIn(**take_all_in(reports))
 
 
 def outcome(said: WhatCameOfIt) -> Outcome:

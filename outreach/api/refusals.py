@@ -6,6 +6,7 @@ from http import HTTPStatus
 from django.http import JsonResponse
 
 from outreach.errors import (
+    BadReport,
     ClaimLost,
     GateClosed,
     KeyUsedOtherwise,
@@ -25,6 +26,7 @@ STATUS: dict[type[OutreachError], HTTPStatus] = {
     ClaimLost: HTTPStatus.CONFLICT,
     GateClosed: HTTPStatus.CONFLICT,
     StillUnderWay: HTTPStatus.CONFLICT,
+    BadReport: HTTPStatus.UNPROCESSABLE_ENTITY,
     KeyUsedOtherwise: HTTPStatus.UNPROCESSABLE_ENTITY,
     RateReached: HTTPStatus.TOO_MANY_REQUESTS,
 }

@@ -4,6 +4,7 @@ import logging
 import time
 from dataclasses import dataclass
 
+from outreach.flows.resolving import resolve_in_doubt
 from outreach.moves.agent_requests import prune_requests
 from outreach.moves.campaigns import finish_done, start_due
 from outreach.moves.lead_claims import expire_leads
@@ -27,6 +28,7 @@ class ReapedAll:
     finished: int = 0
     leads_free: int = 0
     leads_in_doubt: int = 0
+    resolved: int = 0
 
 
 def reap_all() -> ReapedAll:
@@ -39,6 +41,7 @@ def reap_all() -> ReapedAll:
         total.in_doubt += reaped.in_doubt
         total.failed += reaped.failed
         log.warning("claims expired claims=%s due=%s in_doubt=%s failed=%s", *vars(reaped).values())
+    total.resolved = resolve_in_doubt()
     total.finished = finish_done()
     total.leads_free, total.leads_in_doubt = expire_leads()
     prune_requests()

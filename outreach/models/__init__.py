@@ -8,6 +8,7 @@ from outreach.models.attempt import SendAttempt
 from outreach.models.campaign import Campaign, CampaignDay, Step
 from outreach.models.claim import Claim, JobLock
 from outreach.models.event import OutreachEvent
+from outreach.models.feedback import ProviderEvent
 from outreach.models.message import Enrolment, InDoubt, Message
 from outreach.models.notice import Notice, NoticeMail
 from outreach.models.recipient import Recipient, Suppression
@@ -30,6 +31,7 @@ __all__ = [
     "Notice",
     "NoticeMail",
     "OutreachEvent",
+    "ProviderEvent",
     "Recipient",
     "SendAttempt",
     "SendingState",

@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='assignment',
             name='end_reason',
-            field=models.CharField(blank=True, choices=[('closed', 'The lead was closed'), ('reassigned', 'Given to somebody else'), ('declined', 'Declined'), ('undone', 'Undone'), ('taken_over', 'Owner changed in the CRM')], db_default='', default='', max_length=10),
+            field=models.CharField(blank=True, choices=[('closed', 'The lead was closed'), ('reassigned', 'Given to somebody else'), ('declined', 'Declined'), ('undone', 'Undone'), ('taken_over', 'Owner changed in the CRM'), ('late', 'Not worked in time')], db_default='', default='', max_length=10),
         ),
     ]

@@ -25,6 +25,7 @@ from outreach.models import (
     Notice,
     NoticeMail,
     OutreachEvent,
+    ProviderEvent,
     Recipient,
     SendingState,
     Suppression,
@@ -66,6 +67,7 @@ class Rows:
         self.notice_mail = NoticeMail.objects.create(rep=turn.membership.rep, worker="w")
         self.notice = Notice.objects.create(assignment=turn, mail=self.notice_mail)
         self.other_lead = make_leads(1)[0].pk
+        self.report = ProviderEvent.objects.create(source="mail events", event_id="1", kind="sent", mail_id="<m@x>")
         self.agent = Agent.objects.create(name="a", digest="0" * 64, hint="rota_", may_mail=True, made_by="Pat")
         self.request = AgentRequest.objects.create(agent=self.agent, key="k", digest="d")
         self.job = LeadJob.objects.create(name="call")
@@ -127,6 +129,10 @@ SPOIL: dict[str, Callable[[Rows], None]] = {
     "notice_mail_tries_from_1": lambda r: change(r.notice_mail, tries=0),
     "notice_mail_names_its_worker": lambda r: change(r.notice_mail, worker=""),
     "notice_once_per_assignment": lambda r: copy(r.notice),
+    "provider_event_once": lambda r: copy(r.report),
+    "provider_event_is_named": lambda r: change(r.report, event_id=""),
+    "provider_event_is_about_somebody": lambda r: change(r.report, mail_id=""),
+    "provider_event_kind_is_known": lambda r: change(r.report, kind="guessed"),
     "agent_name_once": lambda r: copy(r.agent, digest="1" * 64),
     "agent_token_once": lambda r: copy(r.agent, name="b"),
     "agent_name_is_plain": lambda r: change(r.agent, name="a:b"),

@@ -1,0 +1,92 @@
+"""The hosted providers that Rota can hand mail to, and what is particular to each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from outreach.mail.reports import WORDS, Report, address_in, digest_of, mail_id_in
+from outreach.models import ProviderEvent
+
+Kind = ProviderEvent.Kind
+HARD = (None, "bounced", "invalid")
+"""Reasons (django-anymail's words) for which a bounce means that the mailbox is dead ..."""
+SOFT = ("softbounce", "soft_bounce", "transient", "temporary")
+"""... unless the provider's own word, which anymail does not pass on, says that it may work again."""
+
+
+@dataclass(frozen=True)
+class Provider:
+    """`key` is anymail's name for the credential; `idempotency` the HTTP header that carries the key, if it knows one.
+
+    `ours` are error codes in the answer's body that are about us and not about a mail: they stop sending.
+    """
+
+    backend: str
+    key: str
+    webhook: str
+    idempotency: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    ours: frozenset[Any] = frozenset()
+
+
+PROVIDERS = {
+    # Error codes: https://postmarkapp.com/developer/api/overview. X-PM-KeepID has it keep our Message-ID.
+    "postmark": Provider(
+        "anymail.backends.postmark.EmailBackend",
+        "server_token",
+        "anymail.webhooks.postmark.PostmarkTrackingWebhookView",
+        headers={"X-PM-KeepID": "true"},
+        ours=frozenset({10, 400, 401, 405, 412, 413}),
+    ),
+    # Idempotency keys are kept for 24 hours: https://resend.com/docs/dashboard/emails/idempotency-keys
+    "resend": Provider(
+        "anymail.backends.resend.EmailBackend",
+        "api_key",
+        "anymail.webhooks.resend.ResendTrackingWebhookView",
+        idempotency="Idempotency-Key",
+        ours=frozenset({"invalid_from_address", "invalid_api_key", "missing_api_key", "restricted_api_key"}),
+    ),
+    "brevo": Provider(
+        "anymail.backends.brevo.EmailBackend",
+        "api_key",
+        "anymail.webhooks.brevo.BrevoTrackingWebhookView",
+        ours=frozenset({"unauthorized", "permission_denied", "not_enough_credits", "account_under_validation"}),
+    ),
+}
+
+
+def chosen() -> Provider | None:
+    """The provider that EMAIL_PROVIDER names; None where mail leaves over SMTP."""
+    return PROVIDERS.get(settings.EMAIL_PROVIDER)
+
+
+def webhook_of(provider: Provider) -> Any:
+    """Anymail's reader of this provider's webhook, which also knows its password."""
+    return import_string(provider.webhook)(webhook_secret=[settings.EMAIL_PROVIDER_WEBHOOK_SECRET])
+
+
+def report_of(event: Any, *, source: str) -> Report | None:
+    """An event as anymail reads it, as a report; None for one that is about no mail and nobody."""
+    metadata = event.metadata if isinstance(event.metadata, Mapping) else {}
+    mail_id, address = mail_id_in(metadata.get("mail_id")), address_in(event.recipient)
+    if not mail_id and not address:
+        return None
+    kind = WORDS.get(event.event_type, Kind.OTHER)
+    if kind == Kind.BOUNCED and (event.reject_reason not in HARD or is_soft(event.esp_event)):
+        kind = Kind.SOFT_BOUNCED
+    own_id = f"{event.event_type} {event.event_id}" if event.event_id else ""
+    detail = str(event.mta_response or event.description or "")[:500]
+    event_id = own_id[:200] or digest_of(event.esp_event)
+    return Report(source, event_id, kind, mail_id, address, event.timestamp, detail)
+
+
+def is_soft(said: Any) -> bool:
+    """Whether the provider's event itself says that a bounce is for now: Postmark, Brevo and Resend, in this order."""
+    words = [said.get("Type"), said.get("event")]
+    data = said.get("data")
+    bounce = data.get("bounce") if isinstance(data, Mapping) else None
+    words.append(bounce.get("type") if isinstance(bounce, Mapping) else None)
+    return any(str(word).lower() in SOFT for word in words)

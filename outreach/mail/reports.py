@@ -1,0 +1,101 @@
+"""Reports on mails that left, in one form, whoever wrote them."""
+
+import datetime as dt
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from outreach.errors import BadAddress, BadReport
+from outreach.mail.addresses import wire_address
+from outreach.models import ProviderEvent
+
+Kind = ProviderEvent.Kind
+WORDS = {
+    **{kind.value: kind for kind in Kind if kind != Kind.OTHER},
+    "accepted": Kind.SENT,
+    "bounce": Kind.BOUNCED,
+    "complaint": Kind.COMPLAINED,
+    "spam": Kind.COMPLAINED,
+    "dropped": Kind.REJECTED,
+    "failed": Kind.REJECTED,
+    "open": Kind.OPENED,
+    "click": Kind.CLICKED,
+    "reply": Kind.REPLIED,
+    "unsubscribe": Kind.UNSUBSCRIBED,
+}
+SOFT = ("soft", "temporary", "transient")
+
+
+@dataclass(frozen=True)
+class Report:
+    """One thing that was reported of a mail: by its Message-ID, by its address, or by both."""
+
+    source: str
+    event_id: str
+    kind: ProviderEvent.Kind
+    mail_id: str = ""
+    address: str = ""
+    occurred_at: dt.datetime | None = None
+    detail: str = ""
+
+
+def read_report(said: Any, *, source: str) -> Report:
+    """Read {"event", "message_id", "email", "timestamp", "id", "bounce_type", "reason"}; more is ignored.
+
+    An event and one of message_id and email are needed. Raises BadReport, which says what is wrong without the values.
+    """
+    if not isinstance(said, Mapping):
+        raise BadReport("Each should be a JSON object.")
+    kind = WORDS.get(str(said.get("event", "")).strip().lower())
+    if kind is None:
+        raise BadReport(f"event should be one of {', '.join(sorted(WORDS))}.")
+    if kind == Kind.BOUNCED and str(said.get("bounce_type", "")).lower() in SOFT:
+        kind = Kind.SOFT_BOUNCED
+    mail_id, address = mail_id_in(said.get("message_id")), address_in(said.get("email"))
+    if not mail_id and not address:
+        raise BadReport("message_id or a usable email is needed.")
+    event_id = str(said.get("id") or "").strip()
+    if len(event_id) > 200:
+        raise BadReport("id should have 200 characters at most.")
+    return Report(
+        source=source,
+        event_id=event_id or digest_of(said),
+        kind=kind,
+        mail_id=mail_id,
+        address=address,
+        occurred_at=moment_in(said.get("timestamp")),
+        detail=str(said.get("reason") or "")[:500],
+    )
+
+
+def digest_of(said: Any) -> str:
+    """An event id for a report that has none: all it says."""
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def mail_id_in(given: Any) -> str:
+    """A Message-ID in its angle brackets, with or without which it is reported."""
+    text = str(given or "").strip().strip("<>")
+    return f"<{text}>" if text and len(text) <= 318 else ""
+
+
+def address_in(given: Any) -> str:
+    """The key by which a reported address is compared; empty where it is none."""
+    try:
+        return wire_address(str(given or "").strip()).key
+    except BadAddress:
+        return ""
+
+
+def moment_in(given: Any) -> dt.datetime | None:
+    """When it was, as reported: ISO 8601, taken for UTC where it names no zone."""
+    try:
+        moment = parse_datetime(str(given or ""))
+    except ValueError:
+        return None
+    return timezone.make_aware(moment, dt.UTC) if moment and timezone.is_naive(moment) else moment
