@@ -1,0 +1,223 @@
+"""Events as mail providers and senders write them: one record each, however its keys are called and wherever they lie.
+
+SendGrid, Postmark, Mailgun, SES (also inside SNS or EventBridge), Resend, Brevo, Mandrill, SparkPost and the rows of a
+table differ in names and nesting only. A key is looked for by its letters and digits, the outermost first.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from outreach.audit.sightings import BadLine, Sighting, State, bare, key_of, worker_in
+from outreach.audit.times import Clock
+
+DEPTH = 5
+EVENT = ("event", "eventtype", "recordtype", "notificationtype", "eventname", "status", "state", "action", "result")
+ADDRESS = (
+    *("bouncedrecipients", "complainedrecipients", "delayedrecipients", "recipients", "recipient", "email", "rcptto"),
+    *("rcpt", "emailaddress", "recipientaddress", "recipientemail", "toaddress", "toemail", "to", "destination"),
+    *("address", "mail", "lead", "contact"),
+)
+AT = (
+    *(
+        "timestamp",
+        "deliveredat",
+        "bouncedat",
+        "receivedat",
+        "ts",
+        "tsevent",
+        "time",
+        "datetime",
+        "date",
+        "at",
+        "sentat",
+    ),
+    *("eventtime", "createdat", "occurredat", "sent", "delivered", "when"),
+)
+WORKER = ("worker", "workerid", "workername", "agent", "agentid", "sentby", "instance", "node", "hostname", "host")
+CAMPAIGN = ("campaign", "campaignid", "campaignname", "broadcastid", "singlesendid", "category", "categories", "tag")
+STEP = ("step", "stepid", "steporder", "sequencestep")
+SENDER = ("from", "mailfrom", "fromemail", "fromaddress", "source", "sender")
+MAIL_ID = ("smtpid", "rfcmessageid", "messageid", "mailid", "headermessageid")
+HANDLE = ("sgmessageid", "emailid", "providerid", "messageid", "id", "queueid", "uid")
+STATES: dict[State, tuple[str, ...]] = {
+    "handed": ("processed", "accepted", "sent", "send", "queued", "injection", "request", "requests", "handed"),
+    "delivered": (
+        *("delivered", "delivery", "ok", "success", "open", "opened", "opens", "uniqueopened", "firstopening", "click"),
+        *("clicked", "clicks", "spamreport", "spamcomplaint", "complaint", "complained", "spam", "proxyopen"),
+    ),
+    "deferred": ("deferred", "delayed", "delay", "deliverydelay", "deliverydelayed", "softbounce", "deferral"),
+    "bounced": ("bounce", "bounced", "hardbounce", "blocked", "failed", "undelivered", "outofband", "expired"),
+    "dropped": (
+        *(
+            "dropped",
+            "drop",
+            "rejected",
+            "reject",
+            "renderingfailure",
+            "suppressed",
+            "invalid",
+            "invalidemail",
+            "error",
+        ),
+        *("cancelled", "canceled", "policyrejection", "generationfailure", "generationrejection", "skipped"),
+    ),
+}
+STATE_OF: dict[str, State] = {name: state for state, names in STATES.items() for name in names}
+NOT_OF_A_MAIL = {
+    *("unsubscribe", "unsubscribed", "groupunsubscribe", "groupresubscribe", "subscriptionchange", "listunsubscribe"),
+    *("subscription", "linkunsubscribe", "listaddition", "contactcreated", "inbound", "stored", "scheduled"),
+}
+LETTERS = re.compile(r"[^a-z0-9]")
+
+
+def plain(name: str) -> str:
+    """A key or an event's name by its letters and digits: `Message-Id`, `message_id` and `messageId` are one."""
+    return LETTERS.sub("", name.lower())
+
+
+def read_json(line: str, clock: Clock) -> Iterator[Sighting]:
+    """The events of one line: an object, or a list of them. Raises BadLine."""
+    text = line.strip().rstrip(",")
+    if text in ("", "[", "]"):
+        return
+    try:
+        said = json.loads(text)
+    except ValueError as fault:
+        raise BadLine(f"no JSON: {str(fault)[:60]}") from None
+    for one in said if isinstance(said, list) else [said]:
+        if not isinstance(one, dict):
+            raise BadLine("no JSON object")
+        yield from read_record(one, clock)
+
+
+def read_record(given: dict[str, Any], clock: Clock) -> Iterator[Sighting]:
+    """The sightings of one event, one for each address it names. Raises BadLine."""
+    levels = by_level(unwrapped(given))
+    state = state_of(levels)
+    if state is None:
+        return
+    addresses = addresses_of(first(levels, ADDRESS))
+    if not addresses:
+        raise BadLine("no address in it")
+    try:
+        at = clock.any(first(levels, AT))
+    except ValueError as fault:
+        raise BadLine(str(fault)[:80]) from None
+    ids = [str(one) for name in MAIL_ID for one in every(levels, name) if isinstance(one, str | int)]
+    mail_id = bare(next((one for one in ids if "@" in one), ""))
+    handle = str(first(levels, ("sgmessageid",)) or "").partition(".")[0]
+    handle = handle or next((bare(one) for one in ids if "@" not in one), "") or mail_id
+    handle = handle or text_of(first(levels, HANDLE))
+    if not handle and at is None:
+        raise BadLine("says neither when nor which mail")
+    sender = text_of(first(levels, SENDER))
+    for address in addresses:
+        yield Sighting(
+            address=address,
+            state=state,
+            road="events",
+            at=at,
+            handle=handle,
+            mail_id=mail_id,
+            worker=text_of(first(levels, WORKER)) or ("" if "@" in sender else sender) or worker_in(mail_id),
+            campaign=text_of(first(levels, CAMPAIGN)),
+            step=text_of(first(levels, STEP)),
+            sender=sender if "@" in sender else "",
+            subject=text_of(first(levels, ("subject",))),
+        )
+
+
+def unwrapped(given: dict[str, Any]) -> dict[str, Any]:
+    """The event out of its envelopes."""
+    inner: Any = given
+    if given.get("Type") == "Notification" and isinstance(given.get("Message"), str):  # SNS
+        try:
+            inner = json.loads(given["Message"])
+        except ValueError:
+            raise BadLine("a notification whose message is no JSON") from None
+    for name in ("event-data", "event_data", "detail", "msys"):  # Mailgun, EventBridge, SparkPost
+        if isinstance(given.get(name), dict):
+            inner = given[name]
+            if name == "msys" and len(inner) == 1:
+                (inner,) = inner.values()
+    if not isinstance(inner, dict):
+        raise BadLine("no event in it")
+    return inner
+
+
+def by_level(record: dict[str, Any]) -> list[dict[str, list[Any]]]:
+    """All keys with their values, by how deep they lie. A list of pairs `name`, `value` counts as keys (headers)."""
+    levels: list[dict[str, list[Any]]] = []
+    here = [record]
+    while here and len(levels) < DEPTH:
+        level: dict[str, list[Any]] = {}
+        below: list[dict[str, Any]] = []
+        for one in here:
+            for key, value in one.items():
+                level.setdefault(plain(key), []).append(value)
+                if isinstance(value, dict):
+                    below.append(value)
+                elif isinstance(value, list) and all(
+                    isinstance(v, dict) and {"name", "value"} <= set(v) for v in value
+                ):
+                    below.append({str(v["name"]): v["value"] for v in value})
+        levels.append(level)
+        here = below
+    return levels
+
+
+def every(levels: list[dict[str, list[Any]]], name: str) -> Iterator[Any]:
+    """The values of a key, the outermost first, without empty ones."""
+    for level in levels:
+        yield from (value for value in level.get(name, ()) if value not in (None, "", [], {}))
+
+
+def first(levels: list[dict[str, list[Any]]], names: tuple[str, ...]) -> Any:
+    """The value of the first of these keys that has one. An object is none, but for a list of recipients."""
+    for name in names:
+        for value in every(levels, name):
+            if not isinstance(value, dict):
+                return value
+    return None
+
+
+def text_of(value: Any) -> str:
+    """A value as one short text; a list by its members."""
+    if isinstance(value, list | tuple):
+        return ",".join(text_of(one) for one in value)
+    return "" if value is None or isinstance(value, dict) else str(value).strip()[:300]
+
+
+def addresses_of(value: Any) -> list[str]:
+    """The addresses in a value: a text, or a list of texts or of objects that have one. Raises BadLine."""
+    found = []
+    for one in value if isinstance(value, list) else [value]:
+        if isinstance(one, dict):
+            one = first(by_level(one), ("emailaddress", "email", "address", "recipient"))
+        if one:
+            found.append(key_of(str(one)))
+    return list(dict.fromkeys(found))
+
+
+def state_of(levels: list[dict[str, list[Any]]]) -> State | None:
+    """What the event means for the mail; None where it is about no mail. Raises BadLine for one that nobody knows."""
+    for name in (*EVENT, "type"):
+        for value in every(levels, name):
+            if not isinstance(value, str | int):
+                continue
+            said = plain(re.sub(r"^(email|message|mail)[._]", "", str(value).strip(), flags=re.IGNORECASE))
+            if said in NOT_OF_A_MAIL:
+                return None
+            if re.match(r"[245]\d\d", said):
+                return {"2": "delivered", "4": "deferred", "5": "bounced"}[said[0]]  # type: ignore[return-value]
+            state = STATE_OF.get(said) or STATE_OF.get(plain(str(value).split("(")[0].split(" ")[0]))
+            if state:
+                temporary = said == "failed" and "temporary" in map(str, every(levels, "severity"))
+                return "deferred" if temporary else state
+            if name != "type":
+                raise BadLine(f"{name} “{str(value)[:40]}” is unknown")
+    if any(True for name in EVENT for _ in every(levels, name)):
+        raise BadLine("no known event in it")
+    return "handed"  # a row that names an address says that a mail was sent
