@@ -32,6 +32,8 @@ class Candidate:
     passed_at: datetime | None = None
     crm_id: str = ""  # the org's own, once it told it
     lock_failures: int = 0  # attempts charged to it, if the last of them met a lock
+    looked_up: bool = True  # the org was asked whether it has the person already
+    found_owner: str = ""  # who owned the record there before Rota first wrote it
 
     @property
     def keys(self) -> frozenset[str]:
@@ -41,6 +43,11 @@ class Candidate:
     def kind(self) -> tuple[str, str]:
         """What a request is of: one object, one operation."""
         return self.object, self.operation
+
+    @property
+    def adopts(self) -> bool:
+        """Its first write goes to a record that the org had before, by the org's id."""
+        return self.creating and bool(self.crm_id)
 
     @property
     def backoff_keys(self) -> tuple[str, ...]:

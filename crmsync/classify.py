@@ -49,6 +49,7 @@ WRAPPERS = codes(
     "System.DmlException",
 )
 LOCKED = codes("UNABLE_TO_LOCK_ROW", "TooManyLockFailure")
+CONVERTED = "CANNOT_UPDATE_CONVERTED_LEAD"  # it has become a contact, which is written instead
 COLLATERAL = codes("ALL_OR_NONE_OPERATION_ROLLED_BACK", "PROCESSING_HALTED", NOT_PROCESSED)
 LIMITS = codes("REQUEST_LIMIT_EXCEEDED", "LOGIN_RATE_EXCEEDED", "STORAGE_LIMIT_EXCEEDED")
 REFUSED_LOGIN = codes(
@@ -102,6 +103,8 @@ def classify(fault: Fault, *, external_id_field: str) -> Verdict:
     if code == "invalid_cross_reference_key" or (code == "invalid_field" and MISSING_PARENT_WORDS.search(words)):
         return Verdict(Kind.DEPENDENCY)
     if code == "duplicate_value" and (RACE_WORDS.search(words) or same_key(words, external_id_field)):
+        return Verdict(Kind.RACE)
+    if fault.code == CONVERTED:
         return Verdict(Kind.RACE)
     if code in TEMPORARY:
         return Verdict(Kind.TRANSIENT, org_wide=fault.status >= 500, may_have_arrived=fault.status >= 500)

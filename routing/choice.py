@@ -83,6 +83,14 @@ def _tell_the_crm(lead: Lead, rep: Rep) -> None:
         outbox.enqueue(object="Lead", external_id=str(lead.uid), fields=fields)
 
 
+def tell_owner(*, lead: Lead) -> None:
+    """Tell the CRM who has the lead. Call inside a transaction."""
+    current = Assignment.objects.current().filter(lead=lead).select_related("membership__rep").first()
+    if current and current.membership.rep.crm_user_id:
+        fields = {"owner": current.membership.rep.crm_user_id}
+        outbox.enqueue(object="Lead", external_id=str(lead.uid), fields=fields)
+
+
 # The chosen member is a candidate wherever they are; where direct leads count, the others are while present.
 CANDIDATES = """
     SELECT m.id, m.weight,

@@ -83,6 +83,11 @@ def respect_owner(*, lead_id: int, crm_user_id: str) -> Assignment | None:
     return choose(lead=lead, membership=owner, by=CRM, reason=note, tell_the_crm=False)
 
 
+def is_rep(*, crm_user_id: str) -> bool:
+    """Whether this CRM user is a rep who takes part in a team."""
+    return _membership_of(crm_user_id, lead_id=0) is not None
+
+
 def _holds(lead_id: int, crm_user_id: str) -> bool:
     """Whether the lead is with the rep of this CRM user. Ids of 15 letters and of 18 agree in their first 15."""
     current = Assignment.objects.current().filter(lead_id=lead_id)

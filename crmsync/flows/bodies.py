@@ -32,6 +32,10 @@ def bodies(chunk: Chunk) -> tuple[list[Pair], list[Outcome]]:
             # Whether a record of a mass update is there already we may not know: its name is not ours to make up.
             creating=candidate.creating and chunk.operation == "upsert" and candidate.priority == INTERACTIVE,
         )
+        if candidate.adopts:
+            record |= {settings.CRM_EXTERNAL_ID_FIELD: candidate.external_id}
+            if candidate.found_owner:
+                record.pop("OwnerId", None)
         rows.append((candidate, Row(candidate.external_id, record, candidate.crm_id)))
     return rows, refused
 

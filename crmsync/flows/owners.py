@@ -18,10 +18,11 @@ FIRST_LOOK = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A lead, by Rota's key, and the user or queue that owns it in the CRM now."""
+    """A lead, by Rota's key, and the user or queue that owns it in the CRM now; `found`: it did before Rota knew it."""
 
     external_id: str
     owner: str
+    found: bool
 
 
 def changed_owners(org: Org) -> Iterator[Changed]:
@@ -40,7 +41,7 @@ def changed_owners(org: Org) -> Iterator[Changed]:
         for page in org.pages(soql):
             owners = {row[key]: long_id(row["OwnerId"]) for row in page}
             last = max([last, *(stamp(row["SystemModstamp"]) for row in page)])
-            yield from (Changed(external_id, owners[external_id]) for external_id in foreign(owners))
+            yield from (Changed(external_id, owners[external_id], found) for external_id, found in foreign(owners))
     if last > since:
         set_read_until(last)
 

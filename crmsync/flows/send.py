@@ -4,6 +4,7 @@ Before `begin` the reaper gives everything back; after it the rows are sent agai
 their job is carried on. No transaction is open while the CRM is called.
 """
 
+import logging
 import random
 import time
 from collections.abc import Sequence
@@ -14,15 +15,18 @@ from crmsync.bulk import record_of
 from crmsync.chunks import Candidate
 from crmsync.direct import RowResult, identified, write
 from crmsync.errors import CallFailed, Fault
+from crmsync.flows.adopt import adopted
 from crmsync.flows.bodies import Pair, bodies, headers_of, target_of
 from crmsync.flows.jobs import BULK_ROADS, start
 from crmsync.flows.settling import patiently
 from crmsync.gateway import Org
-from crmsync.moves.begin import MARGIN_S, begin, begin_job, narrow, release
+from crmsync.moves.begin import MARGIN_S, begin, begin_job, give_back, narrow, release
 from crmsync.moves.claim import Chunk
 from crmsync.moves.outcomes import Outcome
 from crmsync.moves.settle import Settled, settle
 from crmsync.roads import MOST, Road
+
+log = logging.getLogger(__name__)
 
 
 def send(*, chunk: Chunk, org: Org) -> Settled:
@@ -30,12 +34,22 @@ def send(*, chunk: Chunk, org: Org) -> Settled:
     not_after = time.monotonic() + settings.CRM_LEASE_S - settings.CRM_TIMEOUT_S - MARGIN_S
     try:
         org.sign_in()
+        with org.until(not_after):
+            elsewhere = adopted(org, chunk.rows)
+        if elsewhere:
+            return set_aside(chunk, elsewhere)
         rows, known = prepared(chunk, org, not_after)
     except CallFailed as failed:
         return Settled(put_back=release(chunk=chunk, because=failed.fault, dice=random.random()))
     if Road(chunk.road).is_bulk and rows and (settled := by_job(chunk, org, rows, known)):
         return settled
     return by_call(chunk, org, rows[: MOST[Road.COLLECTIONS]], known)
+
+
+def set_aside(chunk: Chunk, elsewhere: set[int]) -> Settled:
+    """Give the chunk back: some of its rows go to other records, perhaps under other lanes, and are claimed anew."""
+    log.info("chunk given back rows=%s adopted=%s token=%s", len(chunk.rows), len(elsewhere), chunk.token)
+    return Settled(put_back=give_back(chunk=chunk))
 
 
 def prepared(chunk: Chunk, org: Org, not_after: float) -> tuple[list[Pair], list[Outcome]]:

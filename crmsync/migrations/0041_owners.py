@@ -12,8 +12,8 @@ class Migration(migrations.Migration):
     operations = [
         migrations.AddField(
             model_name='crmrecord',
-            name='keeps_owner',
-            field=models.BooleanField(db_default=False, help_text='Somebody owned it in the CRM before Rota wrote it: the first write leaves that.'),
+            name='found_owner',
+            field=models.TextField(db_default='', help_text='Who owned it in the CRM before Rota first wrote it: that write leaves the owner alone.'),
         ),
         migrations.AddField(
             model_name='crmrecord',
@@ -41,6 +41,6 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='crmrecord',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('keeps_owner', False), ('written_as', '')), ('crm_id__isnull', False), _connector='OR'), name='crm_record_adopted_has_its_id'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('found_owner', ''), ('written_as', '')), ('crm_id__isnull', False), _connector='OR'), name='crm_record_adopted_has_its_id'),
         ),
     ]

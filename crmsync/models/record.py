@@ -25,8 +25,9 @@ class CrmRecord(models.Model):
     owner = models.TextField(db_default="", help_text="The owner the CRM last confirmed; another one there is foreign.")
     looked_up_at = models.DateTimeField(null=True, help_text="When the CRM was asked for the person behind it.")
     written_as = models.TextField(db_default="", help_text="The object it is in the CRM, where not `object`.")
-    keeps_owner = models.BooleanField(
-        db_default=False, help_text="Somebody owned it in the CRM before Rota wrote it: the first write leaves that."
+    found_owner = models.TextField(
+        db_default="",
+        help_text="Who owned it in the CRM before Rota first wrote it: that write leaves the owner alone.",
     )
 
     class Meta:
@@ -37,7 +38,7 @@ class CrmRecord(models.Model):
                 name="crm_record_only_a_lead_is_a_contact",
             ),
             models.CheckConstraint(
-                condition=Q(written_as="", keeps_owner=False) | Q(crm_id__isnull=False),
+                condition=Q(written_as="", found_owner="") | Q(crm_id__isnull=False),
                 name="crm_record_adopted_has_its_id",
             ),
             models.CheckConstraint(

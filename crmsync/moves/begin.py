@@ -57,6 +57,16 @@ def narrow(*, chunk: Chunk, to: Sequence[Candidate], urgent: Sequence[Candidate]
     return replace(chunk, rows=tuple(to))
 
 
+def give_back(*, chunk: Chunk) -> int:
+    """Give a claim back that was never begun, as it was; how many rows. Raises ClaimLost."""
+    with transaction.atomic(durable=True):
+        end_claim(token=chunk.token, reason=Claim.EndReason.RELEASED)
+        lock_records(row.record_id for row in chunk.rows)
+        count = put_back(token=chunk.token, messages=[Back(row.message_id) for row in chunk.rows])
+        free_lanes(token=chunk.token, clean=False)
+    return count
+
+
 def begin_job(
     *, chunk: Chunk, sent: Sequence[Candidate], known: Sequence[Outcome], ids: Mapping[int, str]
 ) -> tuple[BulkJob, Settled]:

@@ -9,7 +9,7 @@ from django.db import connection
 
 from crmsync.backoff import Next, halvings
 from crmsync.chunks import Candidate
-from crmsync.classify import Verdict
+from crmsync.classify import CONVERTED, Verdict
 from crmsync.errors import Fault
 from crmsync.models import FailureKind, Operation
 from crmsync.moves.deletion import mark_deleted
@@ -46,7 +46,7 @@ WITH told AS MATERIALIZED (
 UPDATE crmsync_crmrecord AS r
    SET crm_id = coalesce(done.crm_id, r.crm_id), delivered_version = greatest(r.delivered_version, done.version),
        parents = outbox_merge_parents(r.parents, done.parents), owner = coalesce(done.fields ->> 'owner', r.owner),
-       looked_up_at = coalesce(r.looked_up_at, clock_timestamp()), keeps_owner = false
+       looked_up_at = coalesce(r.looked_up_at, clock_timestamp())
   FROM done WHERE r.id = done.record_id
 """
 DEAD = """
@@ -57,6 +57,7 @@ UPDATE crmsync_outboxmessage AS m
               %(fields)s::text[]) AS u(id, charge, kind, code, text, field)
  WHERE m.id = u.id AND m.status = 'claimed' AND m.claim_id = %(token)s
 """
+LOOK_UP_AGAIN = "UPDATE crmsync_crmrecord SET looked_up_at = NULL WHERE id = ANY (%(records)s)"
 ATTEMPTS = """
 UPDATE crmsync_attempt AS a
    SET ended_at = clock_timestamp(), outcome = u.outcome, code = u.code, text = u.text
@@ -134,6 +135,13 @@ def end_attempts(*, token: UUID, delivered: Sequence[Outcome], failed: Sequence[
             "texts": [""] * len(delivered) + [plain(fault.text) for fault in faults],
         },
     )
+
+
+def look_up_again(failed: Sequence[Failed]) -> None:
+    """Of leads that were converted meanwhile: the org is asked what they became before the next write."""
+    converted = [outcome.row.record_id for outcome, _, _ in failed if fault_in(outcome).code == CONVERTED]
+    if converted:
+        run(LOOK_UP_AGAIN, {"records": converted})
 
 
 def back_of(outcome: Outcome, verdict: Verdict, following: Next) -> Back:

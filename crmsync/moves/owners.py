@@ -10,7 +10,8 @@ from crmsync.models import OrgState
 # Rota's own word may still be on its way: then what the CRM has now is only the past. A record whose owner Rota never
 # wrote has nothing to compare with.
 FOREIGN = """
-SELECT r.external_id FROM crmsync_crmrecord r JOIN unnest(%(keys)s::text[], %(owners)s::text[]) AS org(key, owner)
+SELECT r.external_id, left(r.found_owner, 15) = left(org.owner, 15)
+  FROM crmsync_crmrecord r JOIN unnest(%(keys)s::text[], %(owners)s::text[]) AS org(key, owner)
     ON org.key = r.external_id
  WHERE r.object = 'Lead' AND r.owner <> '' AND left(r.owner, 15) <> left(org.owner, 15)
    AND NOT EXISTS (SELECT FROM crmsync_outboxmessage m
@@ -32,11 +33,12 @@ ON CONFLICT (id) DO UPDATE
 """
 
 
-def foreign(owners: Mapping[str, str]) -> list[str]:
-    """Those of the leads (their keys, and their owners in the CRM) that somebody else gave to this owner."""
+def foreign(owners: Mapping[str, str]) -> list[tuple[str, bool]]:
+    """Those of the leads (their keys, and their owners in the CRM) that Rota did not give to this owner; and whether
+    they had that owner before Rota first wrote them."""
     with connection.cursor() as cursor:
         cursor.execute(FOREIGN, {"keys": list(owners), "owners": list(owners.values())})
-        return [key for (key,) in cursor.fetchall()]
+        return list(cursor.fetchall())
 
 
 def acknowledge(*, external_id: str, owner: str) -> bool:

@@ -15,12 +15,12 @@ from django.db.models import Q
 
 from crmsync import lockkeys, lockpolicy
 from crmsync.chunks import Candidate, LaneView, open_to
-from crmsync.models import CrmRecord, FailureKind, OutboxMessage
+from crmsync.models import CrmRecord, FailureKind, Operation, OutboxMessage
 
 READ = (
     "pk", "operation", "version", "priority", "attempts", "fields", "parents", "pile", "passed_at", "due_at",
     "record_id", "record__object", "record__external_id", "record__parents", "record__delivered_version",
-    "record__crm_id", "failure_kind",
+    "record__crm_id", "record__written_as", "record__looked_up_at", "record__found_owner", "failure_kind",
 )  # fmt: skip
 PARENT_PAUSE_MS = 500  # before a row whose parent is being created right now is looked at again
 
@@ -53,11 +53,17 @@ def candidates_of(messages: Sequence[Any]) -> list[Candidate]:
 
 def candidate_of(message: Any, policy: lockpolicy.Policy, known: lockkeys.Known) -> Candidate:
     creating = message.record__delivered_version is None
+    object = message.record__written_as or message.record__object
+    operation = message.operation
+    if (
+        creating and message.record__crm_id and operation == Operation.UPSERT
+    ):  # adopted: the org has it, without our key
+        operation = Operation.UPDATE
     return Candidate(
         message_id=message.pk,
         record_id=message.record_id,
-        object=message.record__object,
-        operation=message.operation,
+        object=object,
+        operation=operation,
         external_id=message.record__external_id,
         version=message.version,
         priority=message.priority,
@@ -65,11 +71,11 @@ def candidate_of(message: Any, policy: lockpolicy.Policy, known: lockkeys.Known)
         fields=message.fields,
         parents=tuple(message.parents),
         creating=creating,
-        record_key=lockkeys.record_key(message.record__object, message.record__external_id),
+        record_key=lockkeys.record_key(object, message.record__external_id),
         parent_keys=lockkeys.parent_keys(
             policy,
-            object=message.record__object,
-            operation=lockpolicy.deed(message.operation, creating=creating),
+            object=object,
+            operation=lockpolicy.deed(operation, creating=creating),
             target=message.parents,
             confirmed=message.record__parents,
             fields=message.fields,
@@ -77,6 +83,8 @@ def candidate_of(message: Any, policy: lockpolicy.Policy, known: lockkeys.Known)
         ),
         crm_id=message.record__crm_id or "",
         lock_failures=message.attempts if message.failure_kind == FailureKind.CONTENTION else 0,
+        looked_up=message.record__looked_up_at is not None,
+        found_owner=message.record__found_owner,
         pile=message.pile,
         passed_at=message.passed_at,
     )

@@ -29,6 +29,7 @@ from crmsync.moves.outcomes import (
     brakes_of,
     end_attempts,
     fault_in,
+    look_up_again,
     mark_dead,
     mark_taken,
 )
@@ -131,6 +132,7 @@ def write_down(*, token: UUID, operation: str, weighed: Weighed) -> Settled:
         dead=mark_dead(token=token, failed=[entry for entry in weighed.failed if entry[2].dead]),
     )
     end_attempts(token=token, delivered=weighed.taken, failed=weighed.failed)
+    look_up_again(weighed.failed)
     return counts
 
 

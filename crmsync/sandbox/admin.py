@@ -17,6 +17,7 @@ from crmsync.sandbox.errors import Stopping
 from crmsync.sandbox.facts import BadSetting
 from crmsync.sandbox.faults import KINDS, Fault
 from crmsync.sandbox.org import Org
+from crmsync.sandbox.store import Writes
 from crmsync.sandbox.values import to_json
 
 MOST_ENTRIES = 10_000
@@ -136,6 +137,18 @@ async def read_records(org: Org, request: Request) -> Any:
     return {"records": records}
 
 
+async def convert(org: Org, request: Request) -> Any:
+    """`POST convert` {"lead": id, "contact": id}: a person has made the lead this contact, as convertLead would."""
+    body = await _body(request, "lead", "contact")
+    lead, contact = (ids.canonical(str(body.get(name, ""))) for name in ("lead", "contact"))
+    leads, contacts = org.schema.objects["Lead"], org.schema.objects["Contact"]
+    found = org.store.get(leads, lead) if lead else None
+    if found is None or not contact or org.store.get(contacts, contact) is None:
+        raise BadRequest("lead and contact are ids of a lead and a contact")
+    await org.store.commit(Writes([(leads, {**found, "IsConverted": 1, "ConvertedContactId": contact})]))
+    return {}
+
+
 async def reset(org: Org, request: Request) -> Any:
     """`POST reset`: back to the first users; tokens stay good. Call it while nothing is written."""
     await org.reset()
@@ -234,5 +247,6 @@ ROUTES = [
     _route("writers", "POST", start_writers),
     _route("writers", "DELETE", stop_writers),
     _route("records/{object}", "GET", read_records),
+    _route("convert", "POST", convert),
     _route("reset", "POST", reset),
 ]

@@ -89,6 +89,8 @@ class Planner:
         if row.action == "delete":
             assert before is not None
             return self._change("delete", row.sobject, before, {**before, "IsDeleted": 1}, view)
+        if before is not None and before.get("IsConverted"):
+            raise RowError("CANNOT_UPDATE_CONVERTED_LEAD", "cannot reference converted lead")
         given = {**draft.values, **self._linked(draft, view)}
         after = self.complete(row.sobject, target.record_id, given, before)
         self._check_required(row.sobject, after)

@@ -10,6 +10,7 @@ from crmsync.errors import CallFailed
 from crmsync.gateway import connect
 from crmsync.models import CrmRecord, OutboxMessage
 from routing.by_hand import assign_now, give_now
+from routing.leads import close
 from routing.models import Assignment, Lead, Membership
 from tests.crmsync.conftest import org, org_process  # noqa: F401 - fixtures
 from tests.crmsync.rows import drain
@@ -135,6 +136,33 @@ def test_no_automatic_move_overwrites_the_owner_that_the_crm_said() -> None:
     assert not Assignment.objects.movable().filter(lead=lead).exists()
 
 
+def adopted_lead(membership: Membership, owner: str) -> Lead:
+    """A lead of this member whom the CRM had before, under another owner."""
+    fields = {"LastName": "N", "Company": "C", "Email": "pat@customer.example", "OwnerId": owner}
+    connect().call("POST", "sobjects/Lead", fields, {})
+    return delivered_lead(membership)
+
+
+def test_a_lead_that_a_rep_owned_in_the_crm_before_goes_to_that_rep() -> None:
+    first, second = users(2)
+    ann, ben = team_of(first, second)
+    lead = adopted_lead(ann, owner=second)
+    assert read_back_owners() == ReadBack(moved=1)
+    assert history(lead)[-1] == (ben.pk, "", "CRM")
+    assert owner_in_the_crm(lead) == second
+
+
+def test_a_lead_that_nobody_of_a_team_owned_before_stays_with_whose_turn_it_was_and_the_crm_is_told() -> None:
+    first, second = users(2)
+    (ann,) = team_of(first)
+    lead = adopted_lead(ann, owner=second)
+    assert read_back_owners() == ReadBack(told=1)
+    drain()
+    assert owner_in_the_crm(lead) == first
+    assert history(lead) == [(ann.pk, "", "robin")]
+    assert read_back_owners() == ReadBack()
+
+
 def test_an_org_that_does_not_answer_loses_nothing(org: SandboxOrg) -> None:  # noqa: F811
     first, second = users(2)
     ann, _ = team_of(first, second)
@@ -147,8 +175,6 @@ def test_an_org_that_does_not_answer_loses_nothing(org: SandboxOrg) -> None:  # 
 
 
 def test_a_closed_lead_stays_closed() -> None:
-    from routing.leads import close
-
     first, second = users(2)
     ann, _ = team_of(first, second)
     lead = delivered_lead(ann)

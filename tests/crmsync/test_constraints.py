@@ -44,7 +44,7 @@ BROKEN = [
     ),
     ("crm_record_only_a_lead_is_a_contact", ["UPDATE crmsync_crmrecord SET written_as = 'Account', crm_id = '001'"]),
     ("crm_record_adopted_has_its_id", ["UPDATE crmsync_crmrecord SET written_as = 'Contact'"]),
-    ("crm_record_adopted_has_its_id", ["UPDATE crmsync_crmrecord SET keeps_owner = true"]),
+    ("crm_record_adopted_has_its_id", ["UPDATE crmsync_crmrecord SET found_owner = '005'"]),
     ("field_mapping_once", [FIELD.format("'Lead', 'job', 'A'"), FIELD.format("'Lead', 'job', 'B'")]),
     ("field_mapping_one_source_per_field", [FIELD.format("'Lead', 'a', 'A'"), FIELD.format("'Lead', 'b', 'a'")]),
     ("field_mapping_names_a_field", [FIELD.format("'Lead', '', 'A'")]),
