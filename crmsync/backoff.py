@@ -99,5 +99,5 @@ def what_next(
             )
         case Kind.UNKNOWN:
             return Next(dead=attempts + 1 >= min(UNKNOWN_TRIES, patience.attempts_most), wait_ms=wait, charge=1)
-        case _:  # transient on a row, or a race with another creator
-            return Next(dead=last, wait_ms=wait, charge=1)
+        case _:  # transient on a row or of a whole job, or a race with another creator
+            return Next(dead=last, wait_ms=wait, charge=1, halve=whole_request and rows > 1)

@@ -7,11 +7,15 @@ answer's type says; lines end where the quoting says so, not where a text contai
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 NOTHING = "#N/A"
+# A point in time, as Python writes it; bulk jobs take milliseconds and no more. A plain date is none and never moves.
+INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
 # Bulk API guide v66, "General Limits": characters of a field and of a record.
 FIELD_MOST, RECORD_MOST = 32_000, 400_000
 
@@ -38,6 +42,9 @@ def as_text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         return format(Decimal(repr(value)), "f")
+    if isinstance(value, str) and INSTANT.fullmatch(value):
+        moment = datetime.fromisoformat(value).astimezone(UTC)
+        return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
     return str(value)
 
 

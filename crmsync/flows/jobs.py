@@ -27,7 +27,6 @@ from crmsync.flows.bodies import bodies, headers_of, target_of
 from crmsync.flows.settling import patiently
 from crmsync.gateway import Org
 from crmsync.models import BulkJob, FailureKind
-from crmsync.moves.begin import MARGIN_S
 from crmsync.moves.claim import Chunk
 from crmsync.moves.jobs import Taken, chunk_of, look_again, note_fault, step, take_job
 from crmsync.moves.outcomes import Outcome
@@ -59,7 +58,7 @@ def start(*, job: BulkJob, sent: Sequence[Candidate], org: Org, data: bytes) -> 
 
 def advance(*, worker: str, org: Org) -> Settled | None:
     """Take the next step of the job that is longest due, or None: none is. Raises ClaimLost."""
-    not_after = time.monotonic() + settings.CRM_LEASE_S - MARGIN_S
+    not_after = time.monotonic() + settings.CRM_TIMEOUT_S
     taken = take_job(worker=worker)
     if taken is None:
         return None
@@ -130,6 +129,8 @@ def give_back(job: BulkJob, chunk: Chunk, because: Fault) -> Settled:
     """Nothing of the job was processed: its rows go back, and take another road if bulk jobs cannot be started."""
     verdict = classify(because, external_id_field=settings.CRM_EXTERNAL_ID_FIELD)
     of_bulk = verdict.kind in (FailureKind.TRANSIENT, FailureKind.UNANSWERED, FailureKind.COLLATERAL)
+    if job.status == Status.CREATED:  # what it was asked to be is good: then only the way in can have been at fault
+        of_bulk = verdict.kind not in (FailureKind.AUTH, FailureKind.RATE_LIMIT)
     text = f"The job could not be started: {because.code or because.status} {because.text}"
     fault = Fault(NOT_PROCESSED, text) if of_bulk else because
     outcomes = [Outcome(row, fault=fault, of_job=verdict.kind != FailureKind.PERMANENT) for row in chunk.rows]
@@ -138,7 +139,7 @@ def give_back(job: BulkJob, chunk: Chunk, because: Fault) -> Settled:
     settled = patiently(
         lambda: settle(chunk=chunk, outcomes=outcomes, job=job, noted=noted, heard=not of_bulk), chunk=chunk
     )
-    if verdict.kind in (FailureKind.TRANSIENT, FailureKind.UNANSWERED):
+    if of_bulk and because.code != NOT_PROCESSED:
         note_fault(because, bulk=True)
     return settled
 

@@ -20,7 +20,7 @@ from crmsync.flows.bodies import Pair, bodies, headers_of, target_of
 from crmsync.flows.jobs import BULK_ROADS, start
 from crmsync.flows.settling import patiently
 from crmsync.gateway import Org
-from crmsync.moves.begin import MARGIN_S, begin, begin_job, give_back, narrow, release
+from crmsync.moves.begin import begin, begin_job, give_back, narrow, release
 from crmsync.moves.claim import Chunk
 from crmsync.moves.outcomes import Outcome
 from crmsync.moves.settle import Settled, settle
@@ -29,21 +29,28 @@ from crmsync.roads import MOST, Road
 log = logging.getLogger(__name__)
 
 
+LOOK_UP_SHARE = 0.4  # of a call's time, for finding out ids; the task's own time is that much longer (checks.py)
+LOOK_UPS_MOST = 2_000
+
+
 def send(*, chunk: Chunk, org: Org) -> Settled:
     """Sign in, begin, and call or start a job. Raises ClaimLost."""
-    not_after = time.monotonic() + settings.CRM_LEASE_S - settings.CRM_TIMEOUT_S - MARGIN_S
     try:
         org.sign_in()
-        with org.until(not_after):
+        with org.until(look_up_end()):
             elsewhere = adopted(org, chunk.rows)
         if elsewhere:
             return set_aside(chunk, elsewhere)
-        rows, known = prepared(chunk, org, not_after)
+        rows, known = prepared(chunk, org)
     except CallFailed as failed:
         return Settled(put_back=release(chunk=chunk, because=failed.fault, dice=random.random()))
     if Road(chunk.road).is_bulk and rows and (settled := by_job(chunk, org, rows, known)):
         return settled
     return by_call(chunk, org, rows[: MOST[Road.COLLECTIONS]], known)
+
+
+def look_up_end() -> float:
+    return time.monotonic() + settings.CRM_TIMEOUT_S * LOOK_UP_SHARE
 
 
 def set_aside(chunk: Chunk, elsewhere: set[int]) -> Settled:
@@ -52,10 +59,16 @@ def set_aside(chunk: Chunk, elsewhere: set[int]) -> Settled:
     return Settled(put_back=give_back(chunk=chunk))
 
 
-def prepared(chunk: Chunk, org: Org, not_after: float) -> tuple[list[Pair], list[Outcome]]:
-    """The rows with what names them in the org, and the outcomes that need no call. Raises CallFailed."""
+def prepared(chunk: Chunk, org: Org) -> tuple[list[Pair], list[Outcome]]:
+    """The rows with what names them in the org, and the outcomes that need no call. Raises CallFailed.
+
+    Where ids are needed and many are unknown, only the first of those rows come along.
+    """
     rows, known = bodies(chunk)
-    with org.until(not_after):
+    if chunk.operation != "upsert":
+        late = {row.external_id for _, row in [pair for pair in rows if not pair[1].crm_id][LOOK_UPS_MOST:]}
+        rows = [(candidate, row) for candidate, row in rows if row.external_id not in late]
+    with org.until(look_up_end()):
         named, results = identified(org, target_of(chunk), [row for _, row in rows])
     by_key = {row.external_id: row for row in named}
     known += [outcome_of(candidate, results[row.external_id]) for candidate, row in rows if row.external_id in results]
@@ -97,7 +110,7 @@ def by_job(chunk: Chunk, org: Org, rows: Sequence[Pair], known: Sequence[Outcome
         return None
     sent = [candidate for candidate, _ in fitting]
     chunk = narrow(chunk=chunk, to=[*sent, *(outcome.row for outcome in known)], urgent=unfit)
-    not_after = time.monotonic() + settings.CRM_LEASE_S - MARGIN_S
+    not_after = time.monotonic() + settings.CRM_TIMEOUT_S
     job, settled = begin_job(
         chunk=chunk,
         sent=sent,

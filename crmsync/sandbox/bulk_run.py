@@ -9,7 +9,7 @@ back too. Serial jobs of 1.0 run one batch at a time, all of them together, besi
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -93,17 +93,18 @@ class Runner:
             except Exception:
                 _log.exception("job %s", job.id)
 
-    async def _end(self, job: Job, batch: Batch, parts: Iterable[Part]) -> None:
+    async def _end(self, job: Job, batch: Batch, parts: Sequence[Part]) -> None:
         failed = [part for part in parts if part.is_failed]
         if batch.processed < len(batch.rows) and not failed:
             batch.state = "NotProcessed" if batch.processed == 0 else "Completed"  # the job was aborted
         else:
             batch.state = "Failed" if failed else "Completed"
-        batch.message = failed[0].message if failed else ""
+        # A batch that went back for locks and then came through says so beside its state (public reports).
+        batch.message = next((part.message for part in failed or parts if part.message), "")
         _count(job, self._jobs.batches_of(job))
         if job.api == "2" and not job.is_ended:
             job.state = "Failed" if failed else "JobComplete"
-            job.message = batch.message
+            job.message = batch.message if failed else ""
         await self._jobs.keep(job, batch)
 
     async def _finish(self, part: Part) -> None:

@@ -10,6 +10,7 @@ from django.db import connection, transaction
 
 from crmsync.flows.deliver import Delivery, deliver
 from crmsync.models import BulkJob, CrmRecord, OutboxMessage
+from crmsync.moves.claim import Chunk, take, with_lock_keys
 from crmsync.outbox import enqueue
 
 
@@ -93,6 +94,13 @@ def eventually(condition: Callable[[], Any], *, seconds: float = 10, what: str =
             return found
         time.sleep(0.02)
     raise AssertionError(f"did not happen within {seconds} s: {what or condition}")
+
+
+def claim_everything(*, worker: str = "test:1") -> Chunk:
+    """All that is due in one chunk, however many rows: what a planner may offer."""
+    chunk = take(worker=worker, wanted=with_lock_keys(list(OutboxMessage.objects.due().select_related("record"))))
+    assert chunk is not None
+    return chunk
 
 
 def age_claims(seconds: int = 3_600) -> None:

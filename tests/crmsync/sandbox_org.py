@@ -76,6 +76,7 @@ class SandboxOrg:
     def reset(self) -> None:
         self.stall(0)
         self.ask("DELETE", "faults")
+        self.ask("DELETE", "automation")
         for hold in self.ask("GET", "locks")["holds"]:
             self.let_go(hold["id"])
         self.ask("POST", "reset")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from crmsync.classify import classify
-from crmsync.errors import NO_ANSWER, NOT_CONNECTED, Fault
+from crmsync.classify import classify, is_gone
+from crmsync.errors import NO_ANSWER, NOT_CONNECTED, NOT_PROCESSED, Fault
 
 DLRS = (
     "dlrs_X: execution of AfterUpdate caused by: System.DmlException: Update failed. First exception on row 0 with id "
@@ -100,6 +100,27 @@ TABLE = [
         "permanent",
         Fault("DUPLICATE_VALUE", "duplicate value found: Username duplicates value on record with id: 0051"),
     ),
+    ("collateral", Fault(NOT_PROCESSED, "The job did not come to this row.")),
+    ("rate_limit bulk_only", Fault("ExceededQuota", "ApiBatchItems Limit exceeded.")),
+    ("rate_limit bulk_only", Fault("EXCEEDEDQUOTA", "The batches of the last 24 hours are used up", status=400)),
+    ("rate_limit org_wide", Fault("LOGIN_RATE_EXCEEDED", "Login Rate Exceeded")),
+    ("auth org_wide", Fault("InvalidSessionId", "Invalid session id", status=400)),
+    (
+        "auth org_wide",
+        Fault("INVALID_LOGIN", "INVALID_LOGIN: Invalid username, password, security token; or locked out"),
+    ),
+    ("auth org_wide", Fault("LOGIN_MUST_USE_SECURITY_TOKEN", "LOGIN_MUST_USE_SECURITY_TOKEN: Invalid username")),
+    ("auth org_wide", Fault("INVALID_OPERATION_WITH_EXPIRED_PASSWORD", "The users password has expired")),
+    ("auth org_wide", Fault("FeatureNotEnabled", "Async API not enabled", status=400)),
+    ("auth org_wide", Fault("", "Gone", status=410)),
+    ("contention", Fault("TOOMANYLOCKFAILURE", "Too many lock failure 200 Trying again later.")),
+    ("transient", Fault("InternalServerError", "Retried more than ten times")),
+    ("transient", Fault("Timeout", "Batch timed out")),
+    ("transient", Fault("QUERY_TIMEOUT", "Your query request was running for too long.")),
+    ("transient", Fault("OPERATION_TOO_LARGE", "exceeded 20000 distinct ids")),
+    ("permanent", Fault("InvalidBatch", "Field name not found : No_Such__c")),
+    ("permanent", Fault("ClientInputError", "LineEnding is invalid on user data")),
+    ("permanent", Fault("INVALIDJOB", "InvalidJob : Unable to find object: Nothing__c", status=400)),
     ("unknown", Fault("SOMETHING_NEW", "nobody has seen this before")),
     ("unknown", Fault("", "")),
 ]
@@ -108,7 +129,7 @@ TABLE = [
 @pytest.mark.parametrize(("wanted", "fault"), TABLE, ids=lambda value: getattr(value, "code", None) or str(value))
 def test_each_error_means_what_the_table_says(wanted: str, fault: Fault) -> None:
     verdict = classify(fault, external_id_field="Rota_Id__c")
-    flags = [name for name in ("org_wide", "may_have_arrived") if getattr(verdict, name)]
+    flags = [name for name in ("org_wide", "may_have_arrived", "bulk_only") if getattr(verdict, name)]
     assert " ".join([verdict.kind, *flags]) == wanted
 
 
@@ -116,3 +137,18 @@ def test_the_status_alone_never_decides_against_a_code() -> None:
     for status in (0, 400, 403, 409, 500, 503):
         fault = Fault("UNABLE_TO_LOCK_ROW", LOCKED, status=status)
         assert classify(fault, external_id_field="Rota_Id__c").kind == "contention"
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "gone"),
+    [
+        ("ENTITY_IS_DELETED", "entity is deleted", True),
+        ("NOT_FOUND", "The requested resource does not exist", True),
+        ("INVALID_CROSS_REFERENCE_KEY", "invalid cross reference id", True),
+        ("UNABLE_TO_LOCK_ROW", LOCKED, False),
+        ("DELETE_FAILED", "Your attempt to delete Acme could not be completed because it has opportunities", False),
+        ("INSUFFICIENT_ACCESS_OR_READONLY", "insufficient access rights on object id", False),
+    ],
+)
+def test_a_delete_is_done_where_the_record_is_not_there_and_only_there(code: str, text: str, gone: bool) -> None:
+    assert is_gone(Fault(code, text)) is gone

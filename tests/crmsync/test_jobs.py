@@ -9,10 +9,22 @@ from crmsync import bulk2
 from crmsync.flows.deliver import deliver, next_due_at
 from crmsync.flows.orphans import sweep_orphans
 from crmsync.flows.reap import reap
+from crmsync.flows.send import send
 from crmsync.gateway import Org, connect
 from crmsync.models import Attempt, BulkJob, Claim, Lane, OrgState, OutboxMessage
 from crmsync.moves.claim import claim_next
-from tests.crmsync.rows import again, age_claims, drain, put, put_many, record_of, run_sql, statuses
+from tests.crmsync.rows import (
+    again,
+    age_claims,
+    claim_everything,
+    drain,
+    eventually,
+    put,
+    put_many,
+    record_of,
+    run_sql,
+    statuses,
+)
 from tests.crmsync.sandbox_org import SandboxOrg
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -369,3 +381,62 @@ def test_too_many_lock_failures_end_the_job_and_the_rows_go_on_by_calls_then_ser
     org.let_go(hold)
     drain(seconds=20)
     assert statuses(messages) == ["delivered"] * 4
+
+
+def large_job(org: SandboxOrg, rows: int = 250) -> list[OutboxMessage]:
+    messages = put_many([f"k{n:03}" for n in range(rows)])
+    send(chunk=claim_everything(), org=connect())
+    return messages
+
+
+def test_more_rows_than_a_call_takes_go_as_one_job_by_the_rules_alone(org: SandboxOrg) -> None:
+    messages = large_job(org)
+    drain(seconds=20)
+    assert set(statuses(messages)) == {"delivered"}
+    assert list(BulkJob.objects.values_list("road", "rows", "processed")) == [("bulk2", 250, 250)]
+
+
+def test_a_failed_job_keeps_its_id_and_what_it_saved_and_only_the_rest_is_sent_again(org: SandboxOrg) -> None:
+    org.fault("job_fails", object="Contact", rows=200)
+    messages = large_job(org)
+    drain(seconds=20)
+    assert set(statuses(messages)) == {"delivered"}
+    job = BulkJob.objects.earliest("pk")
+    assert (job.org_state, job.processed, "InternalServerError" in job.message) == ("Failed", 200, True)
+    tries = Attempt.objects.filter(claim=job.claim)
+    assert tries.filter(outcome="delivered").count() == 200
+    assert sum(entry["rows"] for entry in org.journal()) == 250
+
+
+def test_an_aborted_job_is_read_and_only_what_it_did_not_come_to_is_sent_again(org: SandboxOrg, settings: Any) -> None:
+    org.fault("job_sticks", object="Contact", rows=200, forever=True)
+    messages = large_job(org)
+    eventually(lambda: sum(entry["rows"] for entry in org.journal()) == 200, what="the first 200 rows are saved")
+    settings.CRM_JOB_MOST_S = 0
+    time_passes()
+    deliver(budget_s=0.01)
+    org.ask("DELETE", "faults")
+    settings.CRM_JOB_MOST_S = 600
+    drain(seconds=20)
+    assert set(statuses(messages)) == {"delivered"}
+    tries = Attempt.objects.filter(claim=BulkJob.objects.earliest("pk").claim)
+    assert tries.filter(outcome="delivered").count() == 200
+    assert tries.filter(outcome="unanswered").count() == 50
+
+
+def test_a_serial_batch_that_completes_with_a_message_is_judged_by_its_rows(org: SandboxOrg, settings: Any) -> None:
+    put("acme", object="Account", name="Acme")
+    drain()
+    settings.CRM_ROADS = {"Contact": "bulk1"}
+    org.facts(bulk_lock_failures_most=1, bulk_requeue_s=0)
+    hold = org.hold("Account", "acme")
+    put_many(["a", "b"], account="acme")
+    messages = large_job(org)
+    eventually(lambda: sum(entry["rows"] for entry in org.journal()) >= 200, what="the first rows have met the lock")
+    org.let_go(hold)
+    drain(seconds=20)
+    job = BulkJob.objects.earliest("pk")
+    assert (job.org_state, job.failed) == ("Completed", 2)
+    assert "Too many lock failures" in job.message
+    assert set(statuses(messages)) == {"delivered"}
+    assert len(names(org)) == 252
