@@ -62,21 +62,21 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class LaneView:
-    """`most_rows`: what its last failures left of a chunk. `failures`: lock failures in a row. `reserved_for`: the
-    message that has waited so long for this lane that nobody else may take it."""
+    """`most_rows`: what its last failures left of a chunk. `reserved_for`: the message that has waited so long for this
+    lane that nobody else may take it."""
 
     free: bool
-    failures: int = 0
     most_rows: int = MOST_ROWS
     reserved_for: int | None = None
 
 
 Lanes = Mapping[str, LaneView]
-# How many rows a chunk may have whose worst lane has failed so often in a row and takes so many rows.
-Limit = Callable[[str, int, int], int]
+# How many rows a chunk of this kind may have, whose worst row has met so many locks in a row and whose worst lane takes
+# so many rows.
+Limit = Callable[[tuple[str, str], int, int], int]
 
 
-def by_collections(object: str, failures: int, most_rows: int) -> int:
+def by_collections(kind: tuple[str, str], lock_failures: int, most_rows: int) -> int:
     """The limit of whoever does not ask for another road: one sObject Collections request."""
     return min(MOST_ROWS, most_rows)
 
@@ -98,7 +98,7 @@ def choose(candidates: Sequence[Candidate], lanes: Lanes, limit_of: Limit = by_c
     rest is filled with whole parents, in their order, as far as each fits. A lane that failed lately makes every chunk
     it is part of smaller. A lane that does not exist yet is free.
     """
-    groups: dict[Any, list[Candidate]] = {}
+    groups: dict[tuple[str, str, tuple[str, ...]], list[Candidate]] = {}
     for candidate in candidates:
         groups.setdefault(candidate.together, []).append(candidate)
     chosen: list[Candidate] = []
@@ -124,6 +124,5 @@ def choose(candidates: Sequence[Candidate], lanes: Lanes, limit_of: Limit = by_c
 
 def limit_for(group: Sequence[Candidate], lanes: Lanes, limit_of: Limit) -> int:
     """The most rows of a chunk that has these among its rows."""
-    needed = [lanes[key] for candidate in group for key in candidate.keys if key in lanes]
-    failures = max((lane.failures for lane in needed), default=0)
-    return max(1, limit_of(group[0].object, failures, min((lane.most_rows for lane in needed), default=MOST_ROWS)))
+    most = min((lanes[key].most_rows for row in group for key in row.keys if key in lanes), default=MOST_ROWS)
+    return max(1, limit_of(group[0].kind, max(row.lock_failures for row in group), most))

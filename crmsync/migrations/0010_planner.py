@@ -27,6 +27,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('key', models.TextField(primary_key=True, serialize=False)),
                 ('object', models.TextField()),
+                ('operation', models.TextField(db_default='upsert')),
                 ('lane', models.TextField(db_default='', help_text='The lane that all its messages need; empty: none in common.')),
                 ('waiting', models.IntegerField()),
                 ('due_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
@@ -134,7 +135,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='pile',
-            index=models.Index(condition=models.Q(('waiting__gt', 0)), fields=['object', '-waiting'], name='pile_that_fits'),
+            index=models.Index(condition=models.Q(('waiting__gt', 0)), fields=['object', 'operation', '-waiting'], name='pile_that_fits'),
         ),
         migrations.AddIndex(
             model_name='pile',

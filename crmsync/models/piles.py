@@ -6,7 +6,7 @@ from django.db.models.functions import Now
 
 
 class Pile(models.Model):
-    """The mass messages of one object under one lane, or of one object without parents. Written under the turn of
+    """The mass messages of one object and operation under one lane, or without parents. Written under the turn of
     `crm_turn` only.
 
     `waiting` counts messages that were planned into it and not taken out; those that a newer version absorbed
@@ -15,6 +15,7 @@ class Pile(models.Model):
 
     key = models.TextField(primary_key=True)
     object = models.TextField()
+    operation = models.TextField(db_default="upsert")
     lane = models.TextField(db_default="", help_text="The lane that all its messages need; empty: none in common.")
     waiting = models.IntegerField()
     due_at = models.DateTimeField(db_default=Now())
@@ -31,7 +32,7 @@ class Pile(models.Model):
             # claim: the longest pile
             models.Index(fields=["-waiting"], name="pile_longest", condition=Q(waiting__gt=0)),
             # claim: the longest pile that still fits into the chunk
-            models.Index(fields=["object", "-waiting"], name="pile_that_fits", condition=Q(waiting__gt=0)),
+            models.Index(fields=["object", "operation", "-waiting"], name="pile_that_fits", condition=Q(waiting__gt=0)),
             # claim: the pile that nobody has taken from for the longest time
             models.Index(fields=["since_at"], name="pile_left_longest", condition=Q(waiting__gt=0)),
             # reap: piles that are empty

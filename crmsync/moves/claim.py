@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from crmsync import roads
 from crmsync.backoff import MOST_ROWS
 from crmsync.chunks import Candidate, Lanes, by_collections, choose
-from crmsync.models import Claim, Lane, OutboxMessage
+from crmsync.models import OutboxMessage
 from crmsync.moves import piles
 from crmsync.moves.lanes import add_lanes
 from crmsync.moves.org import admit, bulk_is_open, open_priorities
@@ -45,7 +45,7 @@ class Chunk:
     object: str
     operation: str
     rows: tuple[Candidate, ...]
-    road: roads.Road = roads.Road.COLLECTIONS
+    road: str = roads.Road.COLLECTIONS
 
     @property
     def is_mass(self) -> bool:
@@ -59,8 +59,8 @@ def claim_next(*, worker: str, mass_here: int | None = None) -> Chunk | None:
     waits for. Between two batches of planning it looks at that first, too.
     """
     until = time.monotonic() + PLAN_S
-    while open_now := open_priorities():
-        room = MASS in open_now and pace(worker=worker).has_room(most_here=mass_here)
+    while priorities := open_priorities():
+        room = MASS in priorities and pace(worker=worker).has_room(most_here=mass_here)
         if chunk := claim_passed(worker=worker, mass=room) or claim_head(worker=worker):
             return chunk
         if not room:
@@ -153,28 +153,40 @@ def claim_mass(*, worker: str, mass_here: int | None, plan: bool) -> tuple[Chunk
 
 
 class Limits:
-    """How many rows a mass chunk may have, by the roads; counts what is due once, and only where a road asks."""
+    """How many rows a mass chunk may have, by the roads; asks once what a road wants to know."""
 
     def __init__(self) -> None:
-        self.due: dict[str, int] = {}
+        self.rules: dict[str, roads.Rules] = {}
+        self.due: dict[tuple[str, str], int] = {}
 
-    def __call__(self, object: str, failures: int, most_rows: int) -> int:
-        rules = rules_of(object)
-        if object not in self.due:
-            self.due[object] = piles.due_of(object, most=rules.bulk_from) if rules.always is None else 0
-        failed = failures or int(most_rows < MOST_ROWS)  # by Collections, until it takes a whole chunk again
-        most = roads.most_rows(mass=True, due=self.due[object], failures=failed, rules=rules)
-        return most if most > MOST_ROWS else by_collections(object, failures, most_rows)
+    def rules_of(self, object: str) -> roads.Rules:
+        if object not in self.rules:
+            self.rules[object] = roads.rules_for(
+                object=object,
+                roads=settings.CRM_ROADS,
+                bulk_from=settings.CRM_BULK_FROM,
+                serial_after=settings.CRM_SERIAL_AFTER,
+                bulk_open=bulk_is_open(),
+            )
+        return self.rules[object]
 
+    def __call__(self, kind: tuple[str, str], lock_failures: int, most_rows: int) -> int:
+        rules = self.rules_of(kind[0])
+        if kind not in self.due:
+            self.due[kind] = piles.due_of(*kind, most=rules.bulk_from) if rules.always is None else 0
+        halved = int(most_rows < MOST_ROWS)  # by Collections, until its lanes take a whole chunk again
+        most = roads.most_rows(mass=True, due=self.due[kind], failures=halved, lock_failures=lock_failures, rules=rules)
+        return most if most > MOST_ROWS else by_collections(kind, lock_failures, most_rows)
 
-def rules_of(object: str) -> roads.Rules:
-    return roads.rules_for(
-        object=object,
-        roads=settings.CRM_ROADS,
-        bulk_from=settings.CRM_BULK_FROM,
-        serial_after=settings.CRM_SERIAL_AFTER,
-        bulk_open=bulk_is_open(),
-    )
+    def road(self, rows: Sequence[Candidate], lanes: Lanes) -> str:
+        """The road of a chunk that was sized by these limits."""
+        return roads.road(
+            rows=len(rows),
+            mass=True,
+            failures=int(any(lanes[key].most_rows < MOST_ROWS for row in rows for key in row.keys if key in lanes)),
+            lock_failures=max(row.lock_failures for row in rows),
+            rules=self.rules_of(rows[0].object),
+        )
 
 
 def take(*, worker: str, wanted: Sequence[Candidate]) -> Chunk | None:
@@ -182,6 +194,35 @@ def take(*, worker: str, wanted: Sequence[Candidate]) -> Chunk | None:
     add_lanes(sorted({key for candidate in wanted for key in candidate.keys}))
     with transaction.atomic(durable=True):
         return hold(worker=worker, wanted=wanted, lanes={})
+
+
+# The lanes. Proves: nobody else writes under these keys, nor will before our claim ends. Costs: nobody waits, others
+# skip them. The loser leaves the messages that need a lane he did not get to whoever got it.
+LOCK_LANES = """
+SELECT key FROM crmsync_lane
+ WHERE key = ANY (%s) AND claim_id IS NULL AND not_before <= clock_timestamp()
+   AND (quarantined_until IS NULL OR quarantined_until <= clock_timestamp())
+   AND (reserved_until IS NULL OR reserved_until <= clock_timestamp() OR reserved_for = ANY (%s))
+ ORDER BY key FOR NO KEY UPDATE SKIP LOCKED
+"""
+# The messages. Proves: still pending and the newest, and nobody absorbs them until we commit. The loser skips.
+LOCK_MESSAGES = """
+SELECT m.id FROM crmsync_outboxmessage AS m JOIN crmsync_crmrecord AS r ON r.id = m.record_id
+ WHERE m.id = ANY (%s) AND m.status = 'pending' AND m.due_at <= clock_timestamp() AND m.version = r.version
+ ORDER BY m.id FOR NO KEY UPDATE OF m SKIP LOCKED
+"""
+CLAIM = """
+WITH claim AS (
+    INSERT INTO crmsync_claim (token, worker, lease_until)
+    VALUES (%(token)s, %(worker)s, clock_timestamp() + %(s)s * interval '1 second')
+), messages AS (
+    UPDATE crmsync_outboxmessage SET status = 'claimed', claim_id = %(token)s, passed_at = NULL
+     WHERE id = ANY (%(ids)s)
+)
+UPDATE crmsync_lane
+   SET claim_id = %(token)s, reserved_for = NULL, reserved_since = NULL, reserved_until = NULL
+ WHERE key = ANY (%(keys)s)
+"""
 
 
 def hold(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes, limits: Limits | None = None) -> Chunk | None:
@@ -193,36 +234,27 @@ def hold(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes, limits: Limi
     keys = sorted({key for candidate in wanted for key in candidate.keys})
     if limits:
         add_lanes(keys)
-    # The lanes. Proves: nobody else writes under these keys, nor will before our claim ends. Costs: nobody waits,
-    # others skip them. The loser leaves the messages that need a lane he did not get to whoever got it.
-    free = set(
-        Lane.objects.open_to(candidate.message_id for candidate in wanted)
-        .filter(key__in=keys)
-        .order_by("key")
-        .select_for_update(skip_locked=True, no_key=True)
-        .values_list("key", flat=True)
-    )
-    open_to_us = {candidate.message_id: candidate for candidate in wanted if free.issuperset(candidate.keys)}
-    # The messages. Proves: still pending, and nobody absorbs them until we commit. The loser skips.
-    mine = set(
-        OutboxMessage.objects.due()
-        .newest()
-        .filter(pk__in=open_to_us)
-        .order_by("pk")
-        .select_for_update(skip_locked=True, no_key=True, of=("self",))
-        .values_list("pk", flat=True)
-    )
+    ids = [candidate.message_id for candidate in wanted]
+    with connection.cursor() as cursor:
+        cursor.execute(LOCK_LANES, [keys, ids])
+        free = {key for (key,) in cursor.fetchall()}
+        cursor.execute(LOCK_MESSAGES, [[row.message_id for row in wanted if free.issuperset(row.keys)]])
+        mine = {message_id for (message_id,) in cursor.fetchall()}
     rows = tuple(candidate for candidate in wanted if candidate.message_id in mine)
     if not rows or not admit():
         return None
-    claim = Claim.objects.create(worker=worker, lease_until=Now() + timedelta(seconds=settings.CRM_LEASE_S))
-    held = {key for row in rows for key in row.keys}
-    OutboxMessage.objects.filter(pk__in=mine).update(status=OutboxMessage.Status.CLAIMED, claim=claim, passed_at=None)
-    Lane.objects.filter(key__in=held).update(claim=claim, reserved_for=None, reserved_since=None, reserved_until=None)
-    object = rows[0].object
-    failures = max((lanes[key].failures for key in held if key in lanes), default=0)
-    road = roads.Road.REST if len(rows) == 1 else roads.Road.COLLECTIONS  # nothing more is asked for interactive rows
-    if limits:
-        met = max(row.lock_failures for row in rows)
-        road = roads.road(rows=len(rows), mass=True, failures=failures, lock_failures=met, rules=rules_of(object))
-    return Chunk(token=claim.token, worker=worker, object=object, operation=rows[0].operation, rows=rows, road=road)
+    token, held = uuid4(), {key for row in rows for key in row.keys}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            CLAIM,
+            {"token": token, "worker": worker, "s": settings.CRM_LEASE_S, "ids": list(mine), "keys": list(held)},
+        )
+    road: str = roads.Road.REST if len(rows) == 1 else roads.Road.COLLECTIONS
+    return Chunk(
+        token=token,
+        worker=worker,
+        object=rows[0].object,
+        operation=rows[0].operation,
+        rows=rows,
+        road=limits.road(rows, lanes) if limits else road,
+    )

@@ -22,7 +22,6 @@ from crmsync.models import BulkJob, Claim, OutboxMessage
 from crmsync.moves import org
 from crmsync.moves.claim import Chunk
 from crmsync.moves.reading import READ, candidates_of
-from crmsync.roads import Road
 
 Status = BulkJob.Status
 
@@ -78,7 +77,7 @@ def chunk_of(job: BulkJob) -> Chunk:
         object=job.object,
         operation=job.operation,
         rows=tuple(candidates_of(list(messages.values_list(*READ, named=True)))),
-        road=Road(job.road),
+        road=job.road,
     )
 
 

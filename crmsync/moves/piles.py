@@ -5,6 +5,7 @@ of the longest when everything else is done is waited for in vain. All of this h
 a time.
 """
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +16,10 @@ from django.db import connection, transaction
 from crmsync.backoff import MOST_ROWS
 from crmsync.chunks import Candidate, Limit
 from crmsync.lockkeys import record_key
-from crmsync.models import Operation, OutboxMessage, Pile
-from crmsync.moves.reading import READ, candidates_of, parents_coming
+from crmsync.models import OutboxMessage, Pile
+from crmsync.moves.reading import READ, candidates_of, lock_keys_of, parents_coming
 
-PLANNED = 2_000  # messages planned in one transaction: some tens of milliseconds
+PLANNED = 4_000  # messages planned in one transaction: some tens of milliseconds
 TURN_MS = 1_000
 SEEN = 200  # piles looked at in one statement
 LEFT_S = 60  # a pile nobody has taken from for so long is taken before longer ones, now and then
@@ -32,10 +33,14 @@ class Picked:
 
     key: str
     object: str
+    operation: str
     lane: str
     waiting: int
-    failures: int
     most_rows: int
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        return self.object, self.operation
 
 
 def take_turn() -> bool:
@@ -46,17 +51,27 @@ def take_turn() -> bool:
 
 
 def pile_key(object: str, operation: str, lane: str) -> str:
-    """A pile is of one object and one operation, as the chunks are that are taken from it."""
-    return f"{object}/{lane}" if operation == Operation.UPSERT else f"{object}/{operation}/{lane}"
+    return f"{object} {operation}/{lane}"
 
 
+# The oldest due mass messages that are in no pile yet, locked, and grouped by what decides their lock keys. Proves:
+# nobody absorbs or claims them meanwhile. The loser, a producer, waits for this one transaction; what others hold is
+# left for the next.
+UNPLANNED = """
+WITH due AS MATERIALIZED (
+    {due}
+)
+SELECT r.object, due.operation, r.delivered_version IS NULL, due.parents, r.parents, array_agg(due.id), min(due.id)
+  FROM due JOIN crmsync_crmrecord AS r ON r.id = due.record_id
+ GROUP BY 1, 2, 3, 4, 5
+"""
 INTO_PILES = """
 UPDATE crmsync_outboxmessage AS m SET pile = u.pile
   FROM unnest(%s::bigint[], %s::text[]) AS u(id, pile) WHERE m.id = u.id
 """
 GROW = """
-INSERT INTO crmsync_pile AS p (key, object, lane, waiting, first_id, waits_for)
-SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::int[], %s::bigint[], %s::bigint[])
+INSERT INTO crmsync_pile AS p (key, object, operation, lane, waiting, first_id, waits_for)
+SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::int[], %s::bigint[], %s::bigint[])
 ON CONFLICT (key) DO UPDATE
    SET waiting = p.waiting + excluded.waiting,
        first_id = CASE WHEN p.waiting > 0 THEN least(p.first_id, excluded.first_id) ELSE excluded.first_id END,
@@ -66,78 +81,101 @@ ON CONFLICT (key) DO UPDATE
 """
 
 
-def read_unplanned() -> list[Any]:
-    """The oldest due mass messages that are in no pile, locked. Proves: nobody absorbs or claims them meanwhile. The
-    loser, a producer, waits for this one transaction; what others hold is left for the next."""
-    unplanned = OutboxMessage.objects.due().newest().filter(priority=OutboxMessage.Priority.MASS, pile__isnull=True)
-    rows = unplanned.order_by("due_at", "pk").select_for_update(skip_locked=True, no_key=True, of=("self",))
-    return list(rows.values_list(*READ, named=True)[:PLANNED])
+@dataclass(frozen=True, slots=True)
+class Kin:
+    """Unplanned messages of one object and operation with the same parents: rows of UNPLANNED."""
+
+    object: str
+    operation: str
+    creating: bool
+    parents: list[dict[str, str]]
+    confirmed: list[dict[str, str]]
+    ids: list[int]
+    first_id: int
+
+
+def read_unplanned() -> list[Kin]:
+    """A batch of messages that are in no pile yet, locked. Call inside a transaction."""
+    unplanned = OutboxMessage.objects.due().filter(priority=OutboxMessage.Priority.MASS, pile__isnull=True)
+    locked = unplanned.order_by("due_at", "pk").select_for_update(skip_locked=True, no_key=True, of=("self",))
+    due, values = locked.values("id", "record_id", "operation", "parents")[:PLANNED].query.sql_with_params()
+    with connection.cursor() as cursor:
+        cursor.execute(UNPLANNED.format(due=due), values)
+        return [
+            Kin(name, operation, creating, json.loads(parents), json.loads(confirmed), ids, first_id)
+            for name, operation, creating, parents, confirmed, ids, first_id in cursor.fetchall()
+        ]
 
 
 def plan_some() -> int:
     """Put a batch of due mass messages into piles; how many. Call inside a transaction that has the turn."""
-    messages = read_unplanned()
-    if not messages:
+    kins = read_unplanned()
+    if not kins:
         return 0
-    candidates = candidates_of(messages)
-    coming = {record_key(*name): message.record_id for name, message in parents_coming(candidates).items()}
-    lanes = longest_lanes(candidates)
-    piles: dict[str, list[Candidate]] = {}
-    lane_in: dict[str, str] = {}
-    for candidate in candidates:
-        lane = lanes.get(candidate.message_id, "")
-        key = pile_key(candidate.object, candidate.operation, lane)
-        lane_in[key] = lane
-        piles.setdefault(key, []).append(candidate)
-    ids = [row.message_id for rows in piles.values() for row in rows]
-    keys = sorted(piles)
+    keys = lock_keys_of([(kin.object, kin.operation, kin.creating, kin.parents, kin.confirmed) for kin in kins])
+    lanes = longest_lanes([(parent_keys, len(kin.ids)) for kin, parent_keys in zip(kins, keys, strict=True)])
+    wanted = [(parent["object"], parent.get("external_id", "")) for kin in kins for parent in kin.parents]
+    coming = {record_key(*name): message.record_id for name, message in parents_coming(wanted).items()}
+    piles: dict[str, list[Kin]] = {}
+    lane_of: dict[str, str] = {}
+    for kin, lane in zip(kins, lanes, strict=True):
+        key = pile_key(kin.object, kin.operation, lane)
+        lane_of[key] = lane
+        piles.setdefault(key, []).append(kin)
+    ids = [number for group in piles.values() for kin in group for number in kin.ids]
+    names = sorted(piles)
     with connection.cursor() as cursor:
-        cursor.execute(INTO_PILES, [ids, [key for key, rows in piles.items() for _ in rows]])
+        cursor.execute(INTO_PILES, [ids, [key for key, group in piles.items() for kin in group for _ in kin.ids]])
         cursor.execute(
             GROW,
             [
-                keys,
-                [piles[key][0].object for key in keys],
-                [lane_in[key] for key in keys],
-                [len(piles[key]) for key in keys],
-                [min(row.message_id for row in piles[key]) for key in keys],
-                [coming.get(lane_in[key]) for key in keys],
+                names,
+                [piles[key][0].object for key in names],
+                [piles[key][0].operation for key in names],
+                [lane_of[key] for key in names],
+                [sum(len(kin.ids) for kin in piles[key]) for key in names],
+                [min(kin.first_id for kin in piles[key]) for key in names],
+                [coming.get(lane_of[key]) for key in names],
             ],
         )
     return len(ids)
 
 
-def longest_lanes(candidates: Sequence[Candidate]) -> dict[int, str]:
-    """By message the lane it is piled under: of several parents the one with the most rows waiting."""
-    counts: Counter[str] = Counter(key for candidate in candidates for key in candidate.parent_keys)
-    several = {key for candidate in candidates if len(candidate.parent_keys) > 1 for key in candidate.parent_keys}
+def longest_lanes(wanted: Sequence[tuple[tuple[str, ...], int]]) -> list[str]:
+    """For each group of messages (its lanes, how many there are) the lane it is piled under: of several parents the one
+    with the most rows waiting; none without parents."""
+    counts: Counter[str] = Counter()
+    several: set[str] = set()
+    for keys, count in wanted:
+        counts.update(dict.fromkeys(keys, count))
+        several.update(keys if len(keys) > 1 else ())
     if several:
         for lane, waiting in Pile.objects.filter(lane__in=several).values_list("lane", "waiting"):
             counts[lane] += waiting
-    return {
-        candidate.message_id: max(candidate.parent_keys, key=lambda key: (counts[key], key))
-        for candidate in candidates
-        if candidate.parent_keys
-    }
+    return [max(keys, key=lambda key: (counts[key], key)) if keys else "" for keys, _ in wanted]
 
 
+# The lane is looked up pile by pile: as a join the planner takes open lanes for rare and reads all piles to sort them.
 SEE = """
-SELECT p.key, p.object, p.lane, p.waiting, coalesce(l.failures, 0), coalesce(l.most_rows, %(most)s),
+SELECT p.key, p.object, p.operation, p.lane, p.waiting,
+       coalesce((SELECT l.most_rows FROM crmsync_lane AS l WHERE l.key = p.lane), %(most)s),
        p.waits_for IS NOT NULL AND EXISTS (
            SELECT FROM crmsync_crmrecord AS r JOIN crmsync_outboxmessage AS m ON m.record_id = r.id
             WHERE r.id = p.waits_for AND r.delivered_version IS NULL AND m.status IN ('pending', 'claimed')
               AND m.id < p.first_id)
-  FROM crmsync_pile AS p LEFT JOIN crmsync_lane AS l ON l.key = p.lane
- WHERE p.waiting > 0 AND p.due_at <= clock_timestamp() AND (l.key IS NULL OR (
-       l.claim_id IS NULL AND l.not_before <= clock_timestamp()
-       AND coalesce(l.quarantined_until <= clock_timestamp(), true)
-       AND coalesce(l.reserved_until <= clock_timestamp(), true)))
+  FROM crmsync_pile AS p
+ WHERE p.waiting > 0 AND p.due_at <= clock_timestamp() AND coalesce((
+           SELECT l.claim_id IS NULL AND l.not_before <= clock_timestamp()
+                  AND coalesce(l.quarantined_until <= clock_timestamp(), true)
+                  AND coalesce(l.reserved_until <= clock_timestamp(), true)
+             FROM crmsync_lane AS l WHERE l.key = p.lane), true)
 """
 LONGEST = SEE + " ORDER BY p.waiting DESC LIMIT %(seen)s"
 LEFT = SEE + " AND p.since_at < clock_timestamp() - %(left_s)s * interval '1 second' ORDER BY p.since_at LIMIT %(seen)s"
 FITTING = (
     SEE
-    + """ AND p.object = %(object)s AND p.waiting <= %(room)s AND NOT p.key = ANY (%(taken)s)
+    + """ AND p.object = %(object)s AND p.operation = %(operation)s
+   AND p.waiting <= %(room)s AND NOT p.key = ANY (%(taken)s)
  ORDER BY p.waiting DESC LIMIT %(seen)s"""
 )
 SHUT = "UPDATE crmsync_pile SET due_at = clock_timestamp() + %s * interval '1 millisecond' WHERE key = ANY (%s)"
@@ -168,9 +206,9 @@ def pick(*, limit_of: Limit, dice: float) -> tuple[list[Picked], int]:
     if not seen:
         return [], 0
     leader = seen[0]
-    limit = limit_of(leader.object, leader.failures, leader.most_rows)
+    limit = limit_of(leader.kind, 0, leader.most_rows)
     picked, room = [leader], limit - leader.waiting
-    others = [pile for pile in seen[1:] if pile.object == leader.object]
+    others = [pile for pile in seen[1:] if pile.kind == leader.kind]
     while room > 0:
         before = room
         for pile in others:
@@ -179,7 +217,8 @@ def pick(*, limit_of: Limit, dice: float) -> tuple[list[Picked], int]:
                 room -= pile.waiting
         if room == 0 or (room == before and len(picked) > 1):
             break
-        others = see(FITTING, object=leader.object, room=room, taken=[pile.key for pile in picked])
+        taken = [pile.key for pile in picked]
+        others = see(FITTING, object=leader.object, operation=leader.operation, room=room, taken=taken)
         if not others:
             break
     return picked, limit
@@ -200,38 +239,47 @@ UPDATE crmsync_pile AS p
 """
 
 
+LEAVE = """
+UPDATE crmsync_outboxmessage SET pile = NULL WHERE pile = ANY (%s) AND status = 'pending' AND NOT id = ANY (%s)
+"""
+
+
 def shrink(picked: Sequence[Picked], *, read: Sequence[Candidate], gone: Mapping[str, int], whole: bool) -> None:
-    """Count out of the piles what was taken or put off (`gone`, by pile). `whole`: all that is in them was read, so the
-    count of what is left is exact again."""
+    """Count out of the piles what was taken or put off (`gone`, by pile). `whole`: all that is due in them was read, so
+    the count of what is left is exact again; what is not due any more leaves its pile and is planned anew."""
     there = Counter(candidate.pile for candidate in read)
     left = [
         max(0, (there[pile.key] if whole else max(pile.waiting, there[pile.key])) - gone.get(pile.key, 0))
         for pile in picked
     ]
     with connection.cursor() as cursor:
+        if whole and (short := [pile.key for pile in picked if there[pile.key] < pile.waiting]):
+            cursor.execute(LEAVE, [short, [candidate.message_id for candidate in read]])
         cursor.execute(SHRINK, [[p.key for p in picked], left, [p.key in gone for p in picked]])
 
 
-def due_of(object: str, *, most: int) -> int:
-    """How many mass messages of the object wait in piles; counted up to about `most`."""
-    longest = Pile.objects.filter(object=object, waiting__gt=0).order_by("-waiting").values_list("waiting", flat=True)
-    return sum(longest[:most])
+def due_of(object: str, operation: str, *, most: int) -> int:
+    """How many mass messages of the object and operation wait in piles; counted up to about `most`."""
+    longest = Pile.objects.filter(object=object, operation=operation, waiting__gt=0).order_by("-waiting")
+    return sum(longest.values_list("waiting", flat=True)[:most])
 
 
 EMPTY = """
 DELETE FROM crmsync_pile WHERE key = ANY (ARRAY(
-    SELECT key FROM crmsync_pile AS p
+    SELECT key FROM crmsync_pile
      WHERE waiting = 0 AND since_at < clock_timestamp() - %s * interval '1 second'
-       AND NOT EXISTS (SELECT FROM crmsync_outboxmessage AS m WHERE m.pile = p.key AND m.status = 'pending')
      ORDER BY since_at LIMIT %s))
+RETURNING key
 """
 
 
 def prune_empty(*, idle_s: float, most: int) -> int:
-    """Delete piles that have long been empty; none while others plan."""
+    """Delete piles that have long been empty; none while others plan. A message in one, if any, is planned anew."""
     with transaction.atomic(durable=True):
         if not take_turn():
             return 0
         with connection.cursor() as cursor:
             cursor.execute(EMPTY, [idle_s, most])
-            return cursor.rowcount
+            pruned = [key for (key,) in cursor.fetchall()]
+            cursor.execute(LEAVE, [pruned, []])
+            return len(pruned)

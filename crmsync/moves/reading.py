@@ -18,9 +18,9 @@ from crmsync.chunks import Candidate, LaneView, open_to
 from crmsync.models import CrmRecord, FailureKind, Operation, OutboxMessage
 
 READ = (
-    "pk", "operation", "version", "priority", "attempts", "fields", "parents", "pile", "passed_at", "due_at",
-    "record_id", "record__object", "record__external_id", "record__parents", "record__delivered_version",
-    "record__crm_id", "record__written_as", "record__looked_up_at", "record__found_owner", "failure_kind",
+    "pk", "version", "operation", "priority", "attempts", "fields", "parents", "pile", "passed_at", "due_at",
+    "failure_kind", "record_id", "record__object", "record__external_id", "record__parents",
+    "record__delivered_version", "record__crm_id", "record__written_as", "record__looked_up_at", "record__found_owner",
 )  # fmt: skip
 PARENT_PAUSE_MS = 500  # before a row whose parent is being created right now is looked at again
 
@@ -36,58 +36,86 @@ class Looked:
     passed: list[Candidate] = field(default_factory=list)
 
 
+Parents = Sequence[lockkeys.Parent]
+# Object, operation, whether it is created, the parents it names and those it has.
+Kin = tuple[str, str, bool, Parents, Parents]
+
+
 def candidates_of(messages: Sequence[Any]) -> list[Candidate]:
     """The messages (rows of READ) with their lock keys, in their order."""
-    policy = lockpolicy.declared(settings.CRM_RELATIONS, owner_locks=settings.CRM_OWNER_LOCKS)
-    parents = [parent for message in messages for parent in (*message.parents, *message.record__parents)]
-    known = lockkeys.Known(ids=ids_known(parents))
-    if above := {
-        (parent["object"], parent.get("external_id"), parent.get("crm_id"))
-        for message in messages
-        for parent in (*message.parents, *message.record__parents)
-        if lockkeys.needs_family(policy, message.record__object, parent["relation"])
-    }:
-        known = with_families(policy, above, known)
-    return [candidate_of(message, policy, known) for message in messages]
+    kins: list[Kin] = [
+        (
+            object_of(each),
+            operation_of(each),
+            each.record__delivered_version is None,
+            each.parents,
+            each.record__parents,
+        )
+        for each in messages
+    ]
+    keys = lock_keys_of(kins, [message.fields for message in messages])
+    return [candidate_of(message, parent_keys) for message, parent_keys in zip(messages, keys, strict=True)]
 
 
-def candidate_of(message: Any, policy: lockpolicy.Policy, known: lockkeys.Known) -> Candidate:
-    creating = message.record__delivered_version is None
-    object = message.record__written_as or message.record__object
-    operation = message.operation
-    if (
-        creating and message.record__crm_id and operation == Operation.UPSERT
-    ):  # adopted: the org has it, without our key
-        operation = Operation.UPDATE
+def candidate_of(message: Any, parent_keys: tuple[str, ...]) -> Candidate:
     return Candidate(
         message_id=message.pk,
         record_id=message.record_id,
-        object=object,
-        operation=operation,
+        object=object_of(message),
+        operation=operation_of(message),
         external_id=message.record__external_id,
         version=message.version,
         priority=message.priority,
         attempts=message.attempts,
         fields=message.fields,
         parents=tuple(message.parents),
-        creating=creating,
-        record_key=lockkeys.record_key(object, message.record__external_id),
-        parent_keys=lockkeys.parent_keys(
-            policy,
-            object=object,
-            operation=lockpolicy.deed(operation, creating=creating),
-            target=message.parents,
-            confirmed=message.record__parents,
-            fields=message.fields,
-            known=known,
-        ),
+        creating=message.record__delivered_version is None,
+        record_key=lockkeys.record_key(object_of(message), message.record__external_id),
+        parent_keys=parent_keys,
+        pile=message.pile,
+        passed_at=message.passed_at,
         crm_id=message.record__crm_id or "",
         lock_failures=message.attempts if message.failure_kind == FailureKind.CONTENTION else 0,
         looked_up=message.record__looked_up_at is not None,
         found_owner=message.record__found_owner,
-        pile=message.pile,
-        passed_at=message.passed_at,
     )
+
+
+def object_of(message: Any) -> str:
+    """What the record is in the org."""
+    return str(message.record__written_as or message.record__object)
+
+
+def operation_of(message: Any) -> str:
+    """What is done there: an adopted record, which the org has without Rota's key, is first updated by its id."""
+    adopts = message.record__delivered_version is None and message.record__crm_id
+    return Operation.UPDATE if adopts and message.operation == Operation.UPSERT else str(message.operation)
+
+
+def lock_keys_of(kins: Sequence[Kin], fields: Sequence[Mapping[str, Any]] | None = None) -> list[tuple[str, ...]]:
+    """The lock keys beside the record's own, one tuple for each of these. Without their `fields`, rather more."""
+    policy = lockpolicy.declared(settings.CRM_RELATIONS, owner_locks=settings.CRM_OWNER_LOCKS)
+    named = [(object, parent) for object, _, _, target, before in kins for parent in (*target, *before)]
+    known = lockkeys.Known(ids=ids_known(parent for _, parent in named))
+    above = {
+        (parent["object"], parent.get("external_id"), parent.get("crm_id"))
+        for object, parent in named
+        if lockkeys.needs_family(policy, object, parent["relation"])
+    }
+    if above:
+        known = with_families(policy, above, known)
+    return [
+        lockkeys.parent_keys(
+            policy,
+            object=object,
+            operation=lockpolicy.deed(operation, creating=creating),
+            target=target,
+            confirmed=before,
+            fields=fields[place] if fields else {},
+            known=known,
+        )
+        for place, (object, operation, creating, target, before) in enumerate(kins)
+    ]
 
 
 def ids_known(parents: Iterable[lockkeys.Parent]) -> dict[tuple[str, str], str]:
@@ -137,7 +165,7 @@ def with_families(policy: lockpolicy.Policy, above: Above, known: lockkeys.Known
 
 LANES = """
 SELECT key, claim_id IS NOT NULL, greatest(not_before, coalesce(quarantined_until, not_before)),
-       greatest(not_before, coalesce(quarantined_until, not_before)) <= clock_timestamp(), failures, most_rows,
+       greatest(not_before, coalesce(quarantined_until, not_before)) <= clock_timestamp(), most_rows,
        CASE WHEN reserved_until > clock_timestamp() THEN reserved_for END
   FROM crmsync_lane WHERE key = ANY (%s)
 """
@@ -150,8 +178,8 @@ def look(candidates: Sequence[Candidate]) -> Looked:
     opens: dict[str, datetime] = {}
     with connection.cursor() as cursor:
         cursor.execute(LANES, [list(keys)])
-        for key, held, opens_at, is_over, failures, most_rows, reserved_for in cursor.fetchall():
-            lanes[key] = LaneView(not held and is_over, failures, most_rows, reserved_for)
+        for key, held, opens_at, is_over, most_rows, reserved_for in cursor.fetchall():
+            lanes[key] = LaneView(not held and is_over, most_rows, reserved_for)
             if not (held or is_over):
                 opens[key] = opens_at
     coming = parents_first(candidates)
@@ -182,7 +210,13 @@ def parents_first(candidates: Iterable[Candidate]) -> dict[int, datetime | None]
 
     Only an older message is waited for, so that two records that name each other cannot wait for ever.
     """
-    coming = parents_coming(candidates)
+    coming = parents_coming(
+        (parent["object"], parent["external_id"])
+        for candidate in candidates
+        for parent in candidate.parents
+        if "external_id" in parent
+        and (parent["object"], parent["external_id"]) != (candidate.object, candidate.external_id)
+    )
     waiting: dict[int, datetime | None] = {}
     for candidate in candidates:
         for parent in candidate.parents:
@@ -192,15 +226,9 @@ def parents_first(candidates: Iterable[Candidate]) -> dict[int, datetime | None]
     return waiting
 
 
-def parents_coming(candidates: Iterable[Candidate]) -> dict[tuple[str, str], OutboxMessage]:
-    """The messages that create records which the candidates name as parents, by object and external id."""
-    wanted = {
-        (parent["object"], parent["external_id"])
-        for candidate in candidates
-        for parent in candidate.parents
-        if "external_id" in parent
-        and (parent["object"], parent["external_id"]) != (candidate.object, candidate.external_id)
-    }
+def parents_coming(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], OutboxMessage]:
+    """The open messages that create these records (object, external id)."""
+    wanted = set(names)
     if not wanted:
         return {}
     return {

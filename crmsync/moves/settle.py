@@ -35,6 +35,7 @@ from crmsync.moves.outcomes import (
 )
 from crmsync.moves.pace import note_chunk
 from crmsync.moves.putback import Back, put_back
+from crmsync.roads import Road
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,5 +200,5 @@ def note_pace(*, chunk: Chunk, whole_request: Fault | None, failed: Sequence[Fai
         kinds = [verdict.kind for _, verdict, _ in failed]
         load = FailureKind.RATE_LIMIT in kinds or (whole_request is not None and FailureKind.TRANSIENT in kinds)
         locked = kinds.count(FailureKind.CONTENTION)
-        call = None if chunk.road.is_bulk else chunk.token
+        call = None if Road(chunk.road).is_bulk else chunk.token
         note_chunk(rows=len(chunk.rows), locked=locked, refused=load, call=call)

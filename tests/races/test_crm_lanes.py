@@ -105,3 +105,29 @@ def test_eight_reapers_and_workers_at_once_lose_and_double_nothing(
     assert sum(reaped) >= 1
     assert len(org.records("Contact")) == len(contacts)
     assert OutboxMessage.objects.exclude(status="delivered").count() == 0
+
+
+@pytest.mark.parametrize("priority", [0, 1])
+def test_fifty_contacts_of_one_account_written_at_once_by_eight_workers_land_in_one_pass(
+    org: SandboxOrg, settings: Any, priority: int
+) -> None:
+    settings.CRM_TIMEOUT_S = 20
+    settings.CRM_LEASE_S = 41
+    settings.CRM_ROADS = {"Contact": "collections"}
+    put("acme", object="Account", name="Acme")
+    drain()
+
+    def work(number: int) -> None:
+        for n in range(number, 50, WORKERS):
+            put(f"c-{n}", object="Contact", account="acme", priority=priority, last_name=f"N{n}")
+            deliver(budget_s=0.01, worker=f"w{number}")
+        while OutboxMessage.objects.open().exists():
+            deliver(budget_s=5, worker=f"w{number}")
+
+    crowd(work)
+    contacts = OutboxMessage.objects.filter(record__object="Contact")
+    assert contacts.count() == 50 and contacts.exclude(status="delivered").count() == 0
+    assert Attempt.objects.filter(message__in=contacts).count() == 50  # one pass: nobody was tried twice
+    assert our_waits(org) == []
+    assert len(org.records("Contact")) == 50
+    assert sum("Contact" in entry["objects"] for entry in org.journal()) > 1  # they did not all go in one call

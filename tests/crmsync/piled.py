@@ -1,0 +1,44 @@
+"""Mass updates to start a planner's test from."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from crmsync.moves.claim import Chunk, claim_next
+from tests.crmsync.rows import run_sql
+
+
+def put_mass(object: str, keys: Sequence[str], parents: Sequence[Sequence[dict[str, str]]]) -> None:
+    """Enqueue a mass update in one call."""
+    run_sql(
+        "SELECT count(*) FROM outbox_enqueue(%s, %s, %s::jsonb[], %s::jsonb[], 1::smallint)",
+        [object, list(keys), ['{"last_name": "N"}'] * len(keys), [json.dumps(list(each)) for each in parents]],
+    )
+
+
+def put_contacts_of(sizes: dict[str, int]) -> None:
+    """So many contacts under each account."""
+    accounts = [account for account, size in sizes.items() for _ in range(size)]
+    keys = [f"{account}-{n}" for account, size in sizes.items() for n in range(size)]
+    put_mass("Contact", keys, [[account_of(account)] for account in accounts])
+
+
+def account_of(name: str) -> dict[str, str]:
+    return {"relation": "Account", "object": "Account", "external_id": name}
+
+
+def claim_all(most: int = 1000, **arguments: Any) -> list[Chunk]:
+    """Claim until there is nothing to claim, settling nothing."""
+    chunks: list[Chunk] = []
+    while len(chunks) < most and (chunk := claim_next(worker=f"w:{len(chunks)}", **arguments)):
+        chunks.append(chunk)
+    return chunks
+
+
+def sizes_of(chunk: Chunk) -> dict[str, int]:
+    """Rows of the chunk by account."""
+    found: dict[str, int] = {}
+    for row in chunk.rows:
+        for parent in row.parents:
+            found[parent["external_id"]] = found.get(parent["external_id"], 0) + 1
+    return found
