@@ -8,6 +8,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from routing.column_names import NAMES
 from routing.errors import BadMapping
@@ -31,6 +32,7 @@ RANKED = {field: [plain(name) for name in names.split(",")] for field, names in 
 KNOWN = {name: field for field, names in RANKED.items() for name in names}
 
 
+@lru_cache(maxsize=4_096)
 def field_of(name: str) -> str:
     """The lead's field that a column with this name usually is, or nothing."""
     key = plain(name)

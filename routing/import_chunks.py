@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db import connection
 from django.db.models import Min
 
 from routing.import_rows import Row
-from routing.in_bulk import Became, Entry, enter_many
+from routing.in_bulk import Became, Entry, copy_rows, enter_many
 from routing.models import Import, ImportRow, InboundEvent, InboundSource
 from routing.normalise import Address
 from routing.placing import place
@@ -60,18 +59,11 @@ def judge(
 
 def write_verdicts(*, of: Import, judged: Sequence[Judged]) -> Counter[str]:
     """Write what became of these rows; return how many got which verdict. Call inside a transaction."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            INSERT_ROWS,
-            [
-                of.pk,
-                [each.row.number for each in judged],
-                [each.row.line for each in judged],
-                [each.verdict for each in judged],
-                [each.reason for each in judged],
-                [each.lead_id for each in judged],
-            ],
-        )
+    copy_rows(
+        "routing_importrow",
+        "of_id, number, line, verdict, reason, lead_id",
+        ((of.pk, each.row.number, each.row.line, str(each.verdict), each.reason, each.lead_id) for each in judged),
+    )
     return Counter(each.verdict for each in judged)
 
 
@@ -116,11 +108,3 @@ def _note(row: Row, became: Became, seen: SeenLines) -> None:
         seen.note(became.lead_id, line)
     for address in row.lead.addresses if row.lead else ():
         seen.note((address.kind, address.value), line)
-
-
-INSERT_ROWS = """
-    INSERT INTO routing_importrow (of_id, number, line, verdict, reason, lead_id)
-         SELECT %s, row.number, row.line, row.verdict, row.reason, row.lead_id
-           FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::bigint[])
-                AS row(number, line, verdict, reason, lead_id)
-"""

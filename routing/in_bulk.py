@@ -1,18 +1,20 @@
 """Enter many leads in one transaction, with the outcomes that `leads.enter` has for the same leads one by one.
 
-A handful of statements whatever the number. Locks are taken as a webhook takes them: addresses in order, then leads.
-Only the events come last instead of first, once their outcome is known: nobody else reports an event with their ids,
-for one file has one open import.
+A handful of statements whatever the number, and COPY for all that needs no decision of the database. Locks are taken as
+a webhook takes them: addresses in order, then leads. Only the events come last instead of first, once their outcome is
+known: nobody else reports an event with their ids, for one file has one open import.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import connection
 
 from routing.errors import Busy
+from routing.models import Team
 from routing.normalise import Address, CleanLead
 from routing.placing import BELONGS, Placing
 
@@ -60,7 +62,10 @@ def enter_many(
         for address in entry.lead.addresses:
             owner.setdefault(address, became[-1].lead_id)
     move_addresses([(address, owner[address]) for address, lead_id in first.items() if owner[address] != lead_id])
-    insert_leads([(each.lead_id, entry) for each, entry in zip(became, entries, strict=True) if each.new])
+    new = [(each.lead_id, entry) for each, entry in zip(became, entries, strict=True) if each.new]
+    owned = with_owners([entry for _, entry in new])
+    insert_plain([(lead_id, entry) for lead_id, entry in new if entry.event_id not in owned])
+    insert_owned([(lead_id, entry) for lead_id, entry in new if entry.event_id in owned])
     insert_events(list(zip(became, entries, strict=True)), source_id)
     return became
 
@@ -78,12 +83,12 @@ def claim_addresses(first: Mapping[Address, int]) -> dict[Address, int]:
     The partial unique index on open addresses decides, as for a single lead, and locks what is known until our commit.
     """
     with connection.cursor() as cursor:
-        cursor.execute(INSERT_ADDRESSES, _columns(first))
+        cursor.execute(INSERT_ADDRESSES, _texts(first))
         inserted = {Address(*row) for row in cursor.fetchall()}
         known = [address for address in first if address not in inserted]
         if not known:
             return {}
-        cursor.execute(OPEN_LEADS_OF, [[each.kind for each in known], [each.value for each in known]])
+        cursor.execute(OPEN_LEADS_OF, _texts(known))
         found = {Address(kind, value): lead_id for kind, value, lead_id in cursor.fetchall()}
     if len(found) < len(known):
         raise Busy
@@ -95,10 +100,55 @@ def move_addresses(wrong: Sequence[tuple[Address, int]]) -> None:
     moves = {address: lead_id for address, lead_id in wrong if lead_id > 0}
     if moves:
         with connection.cursor() as cursor:
-            cursor.execute(MOVE_ADDRESSES, _columns(moves))
+            cursor.execute(MOVE_ADDRESSES, _texts(moves))
 
 
-def insert_leads(new: Sequence[tuple[int, Entry]]) -> None:
+def with_owners(entries: Sequence[Entry]) -> set[str]:
+    """The events of those leads that may have an owner, or whose team is gone: where they belong, SQL decides."""
+    addresses = {address for entry in entries for address in entry.lead.addresses}
+    domains = {domain for entry in entries for domain in entry.placing.domains}
+    teams = {entry.placing.team_id for entry in entries}
+    in_service = set(Team.objects.filter(pk__in=teams, retired_at=None).values_list("pk", flat=True))
+    with connection.cursor() as cursor:
+        cursor.execute(CLOSED_BEFORE, _texts(addresses))
+        before = {Address(*row) for row in cursor.fetchall()}
+        cursor.execute(ACCOUNTS_OF, ["\n".join(domains)])
+        known = {domain for (domain,) in cursor.fetchall()}
+    return {
+        entry.event_id
+        for entry in entries
+        if entry.placing.rep_id is not None
+        or entry.placing.team_id not in in_service
+        or not before.isdisjoint(entry.lead.addresses)
+        or not known.isdisjoint(entry.placing.domains)
+    }
+
+
+def insert_plain(new: Sequence[tuple[int, Entry]]) -> None:
+    """Insert new leads that nobody owns: each belongs where its rule or its source says."""
+    copy_rows(
+        "routing_lead",
+        "id, team_id, part_id, email, phone, first_name, last_name, company, country, fields, why",
+        (
+            (
+                lead_id,
+                place.team_id,
+                place.part_id,
+                lead.email,
+                lead.phone,
+                lead.first_name,
+                lead.last_name,
+                lead.company,
+                lead.country,
+                json.dumps(lead.fields, ensure_ascii=False),
+                json.dumps({**place.why, "team": place.team_id, "preferred": None, "steps": []}, ensure_ascii=False),
+            )
+            for lead_id, lead, place in ((lead_id, entry.lead, entry.placing) for lead_id, entry in new)
+        ),
+    )
+
+
+def insert_owned(new: Sequence[tuple[int, Entry]]) -> None:
     """Insert new leads, each where its rules and owners say."""
     if not new:
         return
@@ -131,30 +181,54 @@ def insert_leads(new: Sequence[tuple[int, Entry]]) -> None:
 
 def insert_events(brought: Sequence[tuple[Became, Entry]], source_id: int) -> None:
     """Insert what each row reported, with its outcome."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            INSERT_EVENTS,
-            [
+    copy_rows(
+        "routing_inboundevent",
+        "source_id, event_id, digest, lead_id, outcome, payload",
+        (
+            (
                 source_id,
-                [entry.event_id for _, entry in brought],
-                [hashlib.sha256(entry.payload.encode()).hexdigest() for _, entry in brought],
-                [each.lead_id for each, _ in brought],
-                ["created" if each.new else "touched" for each, _ in brought],
-                [entry.payload for _, entry in brought],
-            ],
-        )
+                entry.event_id,
+                hashlib.sha256(entry.payload.encode()).hexdigest(),
+                each.lead_id,
+                "created" if each.new else "touched",
+                entry.payload,
+            )
+            for each, entry in brought
+        ),
+    )
 
 
-def _columns(owners: Mapping[Address, int]) -> list[list[str] | list[int]]:
-    return [[each.kind for each in owners], [each.value for each in owners], list(owners.values())]
+def copy_rows(table: str, columns: str, rows: Iterable[tuple[Any, ...]]) -> None:
+    """COPY rows into a table. Call inside a transaction. Raises Django's database errors."""
+    with (
+        connection.wrap_database_errors,
+        connection.cursor() as cursor,
+        cursor.copy(f"COPY {table} ({columns}) FROM STDIN") as copy,
+    ):
+        for row in rows:
+            copy.write_row(row)
+
+
+def _texts(addresses: Iterable[Address]) -> list[str]:
+    """Kinds, values and, of a mapping, leads, each as one text: no address has a line end in it, and a list of
+    thousands costs more to write as an array than to insert.
+    """
+    found = ["\n".join(each.kind for each in addresses), "\n".join(each.value for each in addresses)]
+    return [*found, "\n".join(map(str, addresses.values()))] if isinstance(addresses, Mapping) else found
 
 
 RESERVE = "SELECT nextval(pg_get_serial_sequence('routing_lead', 'id')) FROM generate_series(1, %s)"
 
-INSERT_ADDRESSES = """
+LEADS_ADDRESSES = """
+    unnest(string_to_array(%s, E'\\n'), string_to_array(%s, E'\\n'), string_to_array(%s, E'\\n')::bigint[])
+        AS address(kind, value, lead_id)
+"""
+ADDRESSES = "unnest(string_to_array(%s, E'\\n'), string_to_array(%s, E'\\n')) AS address(kind, value)"
+
+INSERT_ADDRESSES = f"""
     INSERT INTO routing_leadaddress (lead_id, kind, value)
          SELECT address.lead_id, address.kind, address.value
-           FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS address(kind, value, lead_id)
+           FROM {LEADS_ADDRESSES}
           ORDER BY address.kind, address.value
     -- as for a single lead: an address of a lead that was closed meanwhile is free
     ON CONFLICT (kind, value) WHERE open DO UPDATE SET lead_id = excluded.lead_id
@@ -162,18 +236,26 @@ INSERT_ADDRESSES = """
     RETURNING kind, value
 """
 
-OPEN_LEADS_OF = """
+OPEN_LEADS_OF = f"""
     SELECT held.kind, held.value, held.lead_id
-      FROM unnest(%s::text[], %s::text[]) AS address(kind, value)
+      FROM {ADDRESSES}
       JOIN routing_leadaddress held ON held.kind = address.kind AND held.value = address.value AND held.open
       JOIN routing_lead lead ON lead.id = held.lead_id AND lead.status <> 'closed'
 """
 
-MOVE_ADDRESSES = """
+MOVE_ADDRESSES = f"""
     UPDATE routing_leadaddress held SET lead_id = address.lead_id
-      FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS address(kind, value, lead_id)
+      FROM {LEADS_ADDRESSES}
      WHERE held.kind = address.kind AND held.value = address.value AND held.open
 """
+
+CLOSED_BEFORE = f"""
+    SELECT DISTINCT address.kind, address.value
+      FROM {ADDRESSES}
+      JOIN routing_leadaddress earlier USING (kind, value) WHERE NOT earlier.open
+"""
+
+ACCOUNTS_OF = r"SELECT domain FROM routing_accountdomain WHERE domain = ANY (string_to_array(%s, E'\n'))"
 
 PARAMETERS = ("team", "source_team", "part", "rep", "sticky", "owners", "domains", "kinds", "values")
 BELONGS_EACH = (BELONGS % {name: f"wanted.{name}" for name in PARAMETERS}).strip().removesuffix(",")
@@ -195,12 +277,4 @@ INSERT_LEADS = f"""
                 SELECT belongs.*, (SELECT id FROM account) AS account_id, before.id AS previous_id
                   FROM belongs, before) place
           ORDER BY wanted.id
-"""
-
-INSERT_EVENTS = """
-    INSERT INTO routing_inboundevent (source_id, event_id, digest, lead_id, outcome, payload)
-         SELECT %s, event.id, event.digest, event.lead_id, event.outcome, event.payload::jsonb
-           FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[])
-                AS event(id, digest, lead_id, outcome, payload)
-          ORDER BY event.id
 """

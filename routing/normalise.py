@@ -10,6 +10,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -20,6 +21,10 @@ from routing.errors import InvalidLead
 
 LENGTHS = {"first_name": 200, "last_name": 200, "company": 300, "country": 100}
 EMAIL_MOST = 320
+PLAIN_MOST = 254
+LOCAL_MOST = 64
+PLAIN_LOCAL = re.compile(r"[\w!#$%&'*+/=?^`{|}~-]+(\.[\w!#$%&'*+/=?^`{|}~-]+)*", re.ASCII)
+"""What stands before the @ of almost every address, in which there is nothing to bring into another form."""
 PROBLEMS_MOST = 20
 PATH_MOST = 200
 DEEPEST = 50
@@ -64,7 +69,8 @@ def clean_lead(payload: Mapping[str, Any]) -> CleanLead:
     two-letter country). A phone number that cannot be read beside a good e-mail address is kept as a field and is no
     address.
     """
-    problems = [{"path": path, "problem": problem} for path, problem in islice(unstorable(payload), PROBLEMS_MOST)]
+    wrong = () if _plainly_storable(payload) else islice(unstorable(payload), PROBLEMS_MOST)
+    problems = [{"path": path, "problem": problem} for path, problem in wrong]
     if problems:
         raise InvalidLead(problems)
     texts = {}
@@ -113,10 +119,20 @@ def clean_email(text: str) -> str:
         raise ValueError(f"is longer than {EMAIL_MOST} characters")
     if any(mark in text for mark in CURLY):
         raise ValueError("has typographic quotes in it")
+    local, _, domain = text.rpartition("@")
     try:
+        if len(text) <= PLAIN_MOST and len(local) <= LOCAL_MOST and PLAIN_LOCAL.fullmatch(local):
+            return f"{local}@{_domain(domain)}"
         return validate_email(text, check_deliverability=False, strict=True, test_environment=True).normalized
     except EmailNotValidError as problem:
         raise ValueError("is not an e-mail address") from problem
+
+
+@lru_cache(maxsize=10_000)
+def _domain(text: str) -> str:
+    """The domain in its one form: most addresses have one that was looked at a moment ago."""
+    found = validate_email(f"x@{text}", check_deliverability=False, strict=True, test_environment=True)
+    return found.normalized.removeprefix("x@")
 
 
 def clean_phone(text: str, *, country: str) -> str:
@@ -132,6 +148,14 @@ def clean_phone(text: str, *, country: str) -> str:
         return ""
     e164 = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
     return f"{e164} x{number.extension}" if number.extension else e164  # colleagues share a switchboard
+
+
+def _plainly_storable(payload: Mapping[str, Any]) -> bool:
+    """Whether it is all texts and none of them is unstorable: what a file has, looked at in one go."""
+    try:
+        return not UNSTORABLE.search("\n".join((*payload, *payload.values())))
+    except TypeError:
+        return False
 
 
 def unstorable(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str, str]]:

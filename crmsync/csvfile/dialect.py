@@ -5,6 +5,7 @@ rows are as wide as, whose cells look like names and not like values, and which 
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -84,9 +85,8 @@ def best_layout(rows: Sequence[Row], *, known: Known) -> tuple[float, Layout]:
     candidates = bodies if wide else list(rows)
     if not candidates:
         return -1.0, Layout((), 0)
-    points = [
-        _points(row, candidates[index + 1 :], known=known) for index, row in enumerate(candidates[:HEADER_WITHIN])
-    ]
+    most = HEADER_WITHIN if wide else 2
+    points = [_points(row, candidates[index + 1 :], known=known) for index, row in enumerate(candidates[:most])]
     best = max(points)
     chosen = candidates[next(index for index, each in enumerate(points) if each >= best - CLOSE)]
     later = [row for row in candidates if row.line > chosen.line]
@@ -110,12 +110,10 @@ def _points(row: Row, later: Sequence[Row], *, known: Known) -> float:
     """Between -2 and 3. A row that is as wide as all later ones, and says names that are known, has the most."""
     cells = [cell.strip() for cell in row.cells]
     width = len(cells)
-    fitting = sum(
-        len(other.cells) == width
-        or (len(other.cells) == width + 1 and not other.cells[-1].strip())
-        or (len(other.cells) == width - 1 and not cells[-1])
-        for other in later
-    )
+    widths = Counter(len(other.cells) for other in later)
+    fitting = widths[width] + (widths[width - 1] if not cells[-1] else 0)
+    if widths[width + 1]:
+        fitting += sum(len(other.cells) == width + 1 and not other.cells[-1].strip() for other in later)
     points = fitting / len(later) if later else 0.5
     points += 0.5 + 0.01 * min(width, 30) if width > 1 else 0.0
     points += 0.25 * min(KNOWN_MOST, len({cell.lower() for cell in cells if cell and known(cell)}))
