@@ -17,6 +17,7 @@ from routing.normalise import CleanLead, clean_lead
 SHORTENED = re.compile(r"\d+([.,]\d+)?[eE]\+\d+")
 """A number as a spreadsheet shows it where the column is narrow: its last digits are gone."""
 REASON_MOST = 500
+as_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def reader_of(mapping: Sequence[str], *, match_phones: bool) -> Callable[[Record
             return Row(record.number, record.line, reason=reason[:REASON_MOST])
         if not match_phones and lead.email:
             lead = without_phone(lead)
-        return Row(record.number, record.line, lead, json.dumps(said, ensure_ascii=False))
+        return Row(record.number, record.line, lead, as_json(said))
 
     return read
 

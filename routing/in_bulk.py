@@ -19,6 +19,7 @@ from routing.normalise import Address, CleanLead
 from routing.placing import BELONGS, Placing
 
 NOTHING_MORE: Mapping[Address, int] = {}
+as_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True)
@@ -140,8 +141,8 @@ def insert_plain(new: Sequence[tuple[int, Entry]]) -> None:
                 lead.last_name,
                 lead.company,
                 lead.country,
-                json.dumps(lead.fields, ensure_ascii=False),
-                json.dumps({**place.why, "team": place.team_id, "preferred": None, "steps": []}, ensure_ascii=False),
+                as_json(lead.fields),
+                as_json({**place.why, "team": place.team_id, "preferred": None, "steps": []}),
             )
             for lead_id, lead, place in ((lead_id, entry.lead, entry.placing) for lead_id, entry in new)
         ),
@@ -176,7 +177,7 @@ def insert_owned(new: Sequence[tuple[int, Entry]]) -> None:
         for lead_id, entry in new
     ]
     with connection.cursor() as cursor:
-        cursor.execute(INSERT_LEADS, [json.dumps(rows, ensure_ascii=False)])
+        cursor.execute(INSERT_LEADS, [as_json(rows)])
 
 
 def insert_events(brought: Sequence[tuple[Became, Entry]], source_id: int) -> None:

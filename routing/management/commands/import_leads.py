@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from argparse import ArgumentParser, BooleanOptionalAction
 from collections.abc import Sequence
 from pathlib import Path
@@ -117,18 +118,19 @@ class Command(BaseCommand):
         }
 
     def run(self, wanted: Import) -> dict[str, Any]:
-        """Go on until the import has ended, or somebody paused or cancelled it, or another process is at it."""
+        """Go on until the import has ended or somebody has paused or cancelled it; watch while the queue is at it."""
         row, new = imports.save(row=wanted)
         if not new:
             self.stderr.write(f"This file is being imported already, by {row.received_by}: going on with that import.")
         imports.start(row=row)
-        try:
-            while row.status in (Import.Status.RECEIVED, Import.Status.RUNNING):
+        row.refresh_from_db()
+        while row.status == Import.Status.RUNNING:
+            try:
                 row = imports.run(import_id=row.pk, say=self.progress)
-        except ImportTaken:
-            row.refresh_from_db()
-            if row.status == Import.Status.RUNNING:
-                self.stderr.write("Another process is at it; look at its progress under Imports in the admin.")
+            except ImportTaken:  # the queue is at it; where that dies, its lease ends and we go on
+                time.sleep(1)
+                row.refresh_from_db()
+                self.progress(row)
         rejected = ImportRow.objects.filter(of=row, verdict=ImportRow.Verdict.REJECTED).order_by("number")
         problems = [{"line": line, "reason": why} for line, why in rejected.values_list("line", "reason")[:20]]
         for problem in problems:

@@ -1,6 +1,5 @@
 """Rehearse past leads, or those of a file, under draft rules and changed members, and show what would differ."""
 
-import csv
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,8 +8,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from routing.errors import BadCondition, InvalidLead
+from routing.columns import guess
+from routing.errors import BadCondition, BadFile, InvalidLead
 from routing.floor import Change
+from routing.import_files import look_at
+from routing.import_rows import reader_of
 from routing.models import InboundSource, Lead, Membership, Rep, RuleBook, Team
 from routing.normalise import CleanLead, clean_lead
 from routing.rule_books import NO_RULES, members_of, read
@@ -26,7 +28,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--last", type=int, default=1_000, metavar="N", help="the last N leads (default 1,000)")
-        parser.add_argument("--file", type=Path, metavar="FILE", help="leads as .jsonl or .csv with Rota's field names")
+        parser.add_argument(
+            "--file", type=Path, metavar="FILE", help="leads as .jsonl with Rota's field names, or as any .csv"
+        )
         parser.add_argument("--source", metavar="SLUG", help="with --file: the source they would come from")
         parser.add_argument(
             "--members",
@@ -51,7 +55,7 @@ class Command(BaseCommand):
                 samples = of_file(rows=list(_rows(options["file"])), source=source, at=timezone.now())
             else:
                 samples = of_leads(list(Lead.objects.order_by("-pk")[: options["last"]])[::-1])
-        except (OSError, ValueError, KeyError, BadCondition, InvalidLead) as fault:
+        except (OSError, ValueError, KeyError, BadCondition, BadFile, InvalidLead) as fault:
             raise CommandError(f"{type(fault).__name__}: {fault}", returncode=2) from fault
         found = simulate(samples=samples, now=now, then=then, ignore_hours=options["ignore_hours"])
         self.stdout.write(json.dumps(as_dict(found)) if options["json"] else as_table(found))
@@ -67,9 +71,16 @@ def as_table(found: Differences) -> str:
 
 
 def _rows(path: Path) -> Iterable[CleanLead]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        for row in csv.DictReader(file) if path.suffix == ".csv" else map(json.loads, filter(str.strip, file)):
-            yield clean_lead({key: value for key, value in row.items() if key})
+    if path.suffix == ".csv":
+        table = look_at(path)
+        for row in map(reader_of(guess(table.header), match_phones=True), table.records()):
+            if row.lead is None:
+                raise ValueError(f"line {row.line}: {row.reason}")
+            yield row.lead
+        return
+    with path.open(encoding="utf-8-sig") as file:
+        for said in map(json.loads, filter(str.strip, file)):
+            yield clean_lead({key: value for key, value in said.items() if key})
 
 
 def _changes(path: Path) -> Iterable[Change]:
