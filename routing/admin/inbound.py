@@ -15,6 +15,7 @@ from crmsync.desk.tabs import Tab, Tabs
 from crmsync.desk.words import plural, short
 from routing.admin.leads import state
 from routing.models import Delivery, InboundEvent, InboundSource
+from routing.models.inbound import STUCK
 from routing.replay import replay
 
 NEWEST = 50_000
@@ -64,8 +65,7 @@ class OutcomeTabs(Tabs):
     parameter_name = "outcome"
     tabs = (
         Tab("", "All", lambda rows: rows),
-        Tab("refused", "Refused", lambda rows: rows.filter(outcome="refused"), counted=True, alarming=True),
-        Tab("failed", "Not fetched", lambda rows: rows.filter(outcome="failed"), counted=True, alarming=True),
+        Tab("stuck", "Without a lead", lambda rows: rows.filter(outcome__in=STUCK), counted=True, alarming=True),
         Tab("fetching", "Being fetched", lambda rows: rows.filter(outcome="fetching"), counted=True),
         Tab("ignored", "Ignored", lambda rows: rows.filter(outcome="ignored")),
     )

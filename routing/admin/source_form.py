@@ -24,7 +24,7 @@ def kinds() -> list[tuple[str, str]]:
 def box(ours: str) -> forms.CharField:
     """A box for the sender's names of one of our fields, one a line."""
     return forms.CharField(
-        label=ours.replace("_", " ").replace("email", "e-mail"),
+        label=ours.replace("_", " ").replace("email", "e-mail").capitalize(),
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "cols": 40, "spellcheck": "false"}),
     )
@@ -78,14 +78,17 @@ class SourceForm(forms.ModelForm):
         elif not known:
             self.say("new_api_token", "For HubSpot, Meta and LinkedIn; it can be entered later.")
         self.say("verify_token", "Show it to the sender when it asks for one; empty: Rota makes one.")
-        self.say("expects_within_h", "Hours without any event after which this source counts as silent. Empty: never.")
+        self.say("expects_within_h", "After so many hours without any event it counts as silent. Empty: never.")
+        for name, label in (("expects_within_h", "Expects an event within, hours"), ("api_url", "API address")):
+            if name in self.fields:
+                self.fields[name].label = label
         for ours in TARGETS if known else ():
             field = self.fields.get(f"map_{ours}")
             if field is None:
                 continue
             field.initial = "\n".join(self.instance.mapping.get(ours, []))
             usual = kind.usual.get(ours, ()) if kind and kind.usual else (ours,)
-            field.widget.attrs["placeholder"] = ", ".join(usual)[:60]
+            field.widget.attrs["placeholder"] = ", ".join(usual[:3])
 
     @staticmethod
     def about_secret(secret_is: str | None, known: bool) -> str:

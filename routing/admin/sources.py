@@ -57,8 +57,11 @@ class InboundSourceAdmin(Kept):
         secret: tuple[str, ...] = ("new_secret",)
         if kind and kind.handshake_type == "text/plain":
             secret += ("verify_token",)
-        sets: list[Any] = [(None, {"fields": what}), ("Secret", {"fields": secret})]
-        if kind is None or kind.api:
+        sets: list[Any] = [(None, {"fields": what})]
+        may_change = self.has_change_permission(request, obj) if obj else self.has_add_permission(request)
+        if may_change:
+            sets.append(("Secret", {"fields": secret}))
+        if may_change and (kind is None or kind.api):
             says = "Some senders tell an id only; the lead is fetched from their API."
             fields = ("new_api_token", "api_url") if obj else ("new_api_token",)
             sets.append(("Fetching", {"fields": fields, "description": says}))

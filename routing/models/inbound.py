@@ -54,10 +54,14 @@ class Delivery(models.Model):
         return f"{self.event_id} ({self.verdict})"
 
 
+STUCK = ("refused", "failed")
+"""Outcomes of events that made no lead and want a person."""
+
+
 class InboundEventQuerySet(models.QuerySet["InboundEvent"]):
     def stuck(self) -> "InboundEventQuerySet":
-        """Those that made no lead and want a person: refused, or not to be had from the sender's API."""
-        return self.filter(outcome__in=["refused", "failed"])
+        """Those that were refused, or not to be had from the sender's API."""
+        return self.filter(outcome__in=STUCK)
 
 
 class InboundEvent(models.Model):

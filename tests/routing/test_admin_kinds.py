@@ -91,6 +91,12 @@ def test_rotating_leaves_sources_alone_whose_sender_makes_the_secret(staff):
     assert InboundSource.objects.get(pk=theirs.pk).secret == theirs.secret
 
 
+def test_who_may_only_look_sees_neither_secret_nor_verify_token():
+    source = make_source_of("meta", verify_token="our-verify-token", api_token="their-token")
+    shown = page(logged_in(may=("view_inboundsource",)), source)
+    assert "our-verify-token" not in shown and source.secret not in shown and "their-token" not in shown
+
+
 def test_a_token_is_never_shown_and_an_empty_box_keeps_it(staff):
     source = make_source_of("hubspot", api_token="their-token")
     hands_on(staff, page_of("routing_inboundsource", source.pk), given(source, name="HubSpot"))
@@ -186,7 +192,7 @@ def test_refused_events_are_counted_on_home_and_replayed_from_the_list(staff):
         data = {"Wohin?": f"pat{number}@acme.example"}
         post(source, {"triggerType": "form_submission", "payload": {"id": f"s{number}", "data": data}})
     assert "Events without a lead" in staff.get("/admin/").content.decode()
-    shown = staff.get(listed("routing_inboundevent") + "?outcome=refused").content.decode()
+    shown = staff.get(listed("routing_inboundevent") + "?outcome=stuck").content.decode()
     assert shown.count("email is missing") == 2
     InboundSource.objects.update(mapping={"email": ["Wohin?"]})
     ids = list(InboundEvent.objects.values_list("pk", flat=True))

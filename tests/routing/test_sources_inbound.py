@@ -5,6 +5,7 @@ import json
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django_q.models import OrmQ
 
 from routing.kinds import KINDS
 from routing.models import Delivery, Fetch, InboundEvent, Lead
@@ -123,6 +124,13 @@ def test_a_batch_of_a_hundred_ids_takes_no_more_queries_than_one():
     with CaptureQueriesContext(connection) as hundred:
         post(source, [contact_event(number) for number in range(2, 102)])
     assert len(hundred) == len(one)
+
+
+def test_a_batch_wakes_a_fetcher_once_and_a_redelivery_wakes_nobody():
+    source = make_source_of("hubspot")
+    for _ in range(2):
+        post(source, [contact_event(1), contact_event(2)])
+    assert [row.task["func"] for row in OrmQ.objects.all()] == ["routing.tasks.fetch"]
 
 
 def test_a_redelivery_with_another_attempt_number_is_the_same_event():
