@@ -56,7 +56,7 @@ def take_in_all(
             arrived.append(Arrived(event.id, note.outcome if event.id in new else "known", note.because))
             continue
         # In a batch an event's own words stand for the body: the whole would be kept once for each.
-        body = incoming.body if alone else json.dumps(event.said).encode()
+        body = incoming.body if alone else json.dumps(storable(event.said)).encode()
         try:
             accepted = take_in(source=source, kind=kind, event=event, body=body, request_id=request_id, at=incoming.at)
         except InvalidLead as refusal:

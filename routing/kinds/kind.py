@@ -11,6 +11,7 @@ fetch                      how to ask the sender's API, where its events carry i
 import hashlib
 import hmac
 import json
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -127,17 +128,25 @@ def events_of(kind: Kind, incoming: Incoming) -> list[Event]:
 
 
 def _event(kind: Kind, item: Any) -> Event:
-    name = "unnamed-" + hashlib.sha256(json.dumps(item, sort_keys=True).encode(errors="replace")).hexdigest()[:40]
     if not isinstance(item, dict):
-        return Event(name, {"said": item}, bad="should be an object")
+        return Event(_made_of(item), {"said": item}, bad="should be an object")
+    name = ""
     try:
-        own = tidy_id(kind.name(item))
-        name = own or name
-        return Event(own, item, kind.read(item))
+        name = tidy_id(kind.name(item))
+        return Event(name, item, kind.read(item))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as fault:
         # A KeyError names the field that is missing; other faults name values, which are personal data.
         missing = f": {fault.args[0]} is missing" if isinstance(fault, KeyError) else ""
-        return Event(name, item, bad=f"is not what {kind.label} sends{missing}")
+        return Event(name or _made_of(item), item, bad=f"is not what {kind.label} sends{missing}")
+
+
+def _made_of(item: Any) -> str:
+    """An id for what has none that can be read: the same words, the same id."""
+    try:
+        words = json.dumps(item, sort_keys=True)
+    except RecursionError:  # nested out of all proportion
+        words = uuid.uuid4().hex
+    return "unnamed-" + hashlib.sha256(words.encode()).hexdigest()[:40]
 
 
 def tidy_id(name: str) -> str:

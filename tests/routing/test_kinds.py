@@ -1,6 +1,7 @@
 """Each kind of source takes what its sender signed and nothing else, and reads out of it who the lead is."""
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from standardwebhooks import Webhook
 
 from routing.kinds import KINDS
@@ -336,3 +339,43 @@ def test_an_id_that_is_too_long_or_not_printable_is_kept_as_its_digest():
     assert tidy_id("evt_1") == "evt_1"
     assert tidy_id("x" * 201).startswith("sha256-") and tidy_id("a\nb").startswith("sha256-")
     assert tidy_id("x" * 201) != tidy_id("x" * 202)
+
+
+WORDS = [
+    "event_type",
+    "form_response",
+    "payload",
+    "entry",
+    "changes",
+    "value",
+    "answers",
+    "definition",
+    "fields",
+    "type",
+]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["form_response", "leadgen"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS) | st.text(max_size=3), inner),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=60, deadline=None)
+@given(said=JSON)
+def test_whatever_json_comes_its_events_are_read_or_said_to_be_bad(name, said):
+    incoming = Incoming(json.dumps(said).encode(), Headers(), SIGNED_AT)
+    try:
+        found = events_of(KINDS[name], incoming)
+    except BadBody:
+        return
+    assert all(isinstance(event.id, str) and len(event.id) <= 200 for event in found)
+    assert all(event.id for event in found if event.bad or event.read.fetch or event.read.ignored)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_json_nested_out_of_all_proportion_brings_nothing_down(name):
+    for deep in (400, 900, 100_000):
+        body = b'[{"a": ' + b"[" * deep + b"]" * deep + b"}]"
+        with contextlib.suppress(BadBody):
+            events_of(KINDS[name], Incoming(body, Headers(), SIGNED_AT))
