@@ -130,7 +130,7 @@ def test_a_batch_wakes_a_fetcher_once_and_a_redelivery_wakes_nobody():
     source = make_source_of("hubspot")
     for _ in range(2):
         post(source, [contact_event(1), contact_event(2)])
-    assert [row.task["func"] for row in OrmQ.objects.all()] == ["routing.tasks.fetch"]
+    assert [row.task["func"] for row in OrmQ.objects.all()].count("routing.tasks.fetch") == 1
 
 
 def test_a_redelivery_with_another_attempt_number_is_the_same_event():
