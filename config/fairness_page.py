@@ -1,6 +1,6 @@
 """The fairness page: for a team and some days, who was due what, who got what, and why anybody was passed over."""
 
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
 from django import forms
@@ -12,13 +12,14 @@ from django.utils import timezone
 
 from routing.fairness import report
 from routing.models import Team
+from routing.spans import moment
 
 DAYS = 30
 LONGEST = timedelta(days=366)
 
 
 class PeriodForm(forms.Form):
-    """A team and whole days, in UTC, the last one included."""
+    """A team and whole days on its clock, the last one included."""
 
     team = forms.ModelChoiceField(Team.objects.order_by("name"), empty_label=None)
     first = forms.DateField(label="From", widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"))
@@ -36,15 +37,19 @@ def fairness_page(site: AdminSite, request: HttpRequest) -> HttpResponse:
     """The page; without a team in its address, the first team in service and the last thirty days."""
     if not request.user.has_perm("routing.view_membership"):
         raise PermissionDenied
-    today = timezone.now().date()
-    team = Team.objects.filter(retired_at=None).order_by("name").first()
+    teams = Team.objects.order_by("name")
+    asked = request.GET.get("team", "")
+    team = teams.filter(pk=asked).first() if asked.isdigit() else None
+    team = team or teams.filter(retired_at=None).first()
+    today = timezone.now().astimezone(team.tzinfo if team else UTC).date()
     usual = {"team": team.pk if team else "", "first": today - timedelta(days=DAYS - 1), "last": today}
     form = PeriodForm({name: request.GET.get(name) or value for name, value in usual.items()})
     context: dict[str, Any] = {**site.each_context(request), "title": "Fairness", "form": form, "any_team": team}
     if form.is_valid():
         given = form.cleaned_data
-        since = datetime.combine(given["first"], time(), UTC)
-        until = datetime.combine(given["last"] + timedelta(days=1), time(), UTC)
+        zone = given["team"].tzinfo
+        since = moment(day=given["first"], zone=zone)
+        until = moment(day=given["last"] + timedelta(days=1), zone=zone)
         found = report(team=given["team"], since=since, until=until)
         context |= {"report": found, "team": given["team"], "rows": [(each, _skipped(each)) for each in found.shares]}
     return TemplateResponse(request, "admin/fairness.html", context)

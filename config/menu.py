@@ -46,6 +46,7 @@ MENU = (
                 alarming=True,
             ),
             Entry("routing.assignment"),
+            Entry("routing.handover"),
         ),
     ),
     Group(

@@ -7,6 +7,8 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
+from outreach.errors import BadAddress
+from outreach.mail.addresses import wire_address
 from outreach.mail.timing import longest_batch_s
 
 CHECKS = "outreach"
@@ -35,6 +37,20 @@ def a_task_outlives_the_longest_batch(app_configs: Sequence[Any] | None, **kwarg
         return [
             Error(f"Queue outreach: timeout is {timeout}, it must exceed {longest_batch_s():.0f}.", id="outreach.E002")
         ]
+    return []
+
+
+@register(CHECKS)
+def notices_have_a_sender_that_relays_take(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
+    """One address that is none would have every notice refused."""
+    if not settings.NOTICE_FROM:
+        return []
+    try:
+        sender = wire_address(settings.NOTICE_FROM)
+    except BadAddress as problem:
+        return [Error(f"NOTICE_FROM: {problem}", id="outreach.E004")]
+    if sender.needs_utf8:
+        return [Error("NOTICE_FROM must be ASCII before the @.", id="outreach.E004")]
     return []
 
 

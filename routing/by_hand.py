@@ -11,6 +11,7 @@ import psycopg.errors
 from django.db import DatabaseError, OperationalError, transaction
 
 from crmsync.nudge import ask, nudge
+from routing import hand_back as hand_back_flow
 from routing import leads, reassign, turns
 from routing.errors import RoutingError, TurnstileBusy
 from routing.models import Lead, Membership
@@ -110,6 +111,27 @@ def give_back_now(*, lead_ids: Sequence[int], by: str, reason: str) -> Tried:
 
     for lead_id in sorted(lead_ids):
         tried.each(lambda lead_id=lead_id: give_back(lead_id))  # type: ignore[misc]
+    return tried
+
+
+@dataclass
+class Returned(Tried):
+    """Leads of hand-overs that were taken back: `done` returned, `left` stayed where they are."""
+
+    left: int = 0
+
+
+def hand_back_now(*, hand_over_ids: Sequence[int], by: str) -> Returned:
+    """Take these hand-overs back, each in a transaction of its own."""
+    tried = Returned()
+
+    def hand_back(hand_over_id: int) -> int:
+        back = hand_back_flow.undo(hand_over_id=hand_over_id, by=by)
+        tried.left += back.left
+        return back.returned
+
+    for hand_over_id in sorted(hand_over_ids, reverse=True):
+        tried.each(lambda hand_over_id=hand_over_id: hand_back(hand_over_id))  # type: ignore[misc]
     return tried
 
 

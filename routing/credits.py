@@ -50,18 +50,18 @@ def _credit(membership: Membership, leads: Decimal, reason: str, by: str) -> Cre
     )
 
 
-def give_back(*, assignments: Iterable[Assignment], reason: str, by: str) -> dict[int, int]:
+def give_back(*, assignments: Iterable[Assignment], reason: str, by: str, again: bool = False) -> dict[int, int]:
     """Undo what the turns of these assignments did to lags; return the sum by member. Call inside a transaction.
 
     The winner gets the turn back and every candidate returns the share received then, so the sum is nought. A turn with
     one candidate moved nobody and gives nothing back. The caller has ended the assignments in this transaction, so none
-    is given back twice.
+    is given back twice. `again` lets turns count once more that were given back before.
     """
     by_team: defaultdict[int, Counter[int]] = defaultdict(Counter)
     for assignment in assignments:
         weights = {int(member): weight for member, weight in assignment.roster.candidates.items()}
         change = moved(weights=weights, winner=assignment.membership_id)
-        by_team[assignment.team_id].subtract(change)
+        by_team[assignment.team_id].update(change) if again else by_team[assignment.team_id].subtract(change)
     hold_turnstiles(team_ids=by_team)
     given: dict[int, int] = {}
     for team_id, changes in sorted(by_team.items()):

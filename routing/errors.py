@@ -68,6 +68,10 @@ class NoReason(RoutingError):
     """Say who does this, and why: it stays in the lead's history."""
 
 
+class NotUndone(RoutingError):
+    """This hand-over was taken back before, or is more than a day old. Give its leads by hand instead."""
+
+
 class HasLeft(RoutingError):
     """This rep has left, or was taken out of service. Choose another."""
 

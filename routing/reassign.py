@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db import connection, transaction
-from django.db.models import Case, F, When
+from django.db.models import Case, F, QuerySet, When
 
 from crmsync.nudge import nudge
 from routing.choice import choose
 from routing.credits import give_back
 from routing.errors import LeadClosed, NobodyElse, NoReason
 from routing.leads import close
-from routing.models import Assignment, Lead, Membership, RepCount, TeamPart
+from routing.models import Assignment, HandOver, Lead, Membership, RepCount, TeamPart
 from routing.turns import Turn, take_turns_of
 from routing.turnstiles import hold_turnstiles, sweep_when_committed
 
@@ -44,7 +44,7 @@ def assign_by_hand(
     by now.
     """
     by, reason = _said(by, reason)
-    lead = _open_leads([lead_id]).first()
+    lead = open_leads([lead_id]).first()
     if lead is None:
         raise LeadClosed
     current = Assignment.objects.current().filter(lead_id=lead_id).select_related("membership", "roster").first()
@@ -53,9 +53,9 @@ def assign_by_hand(
         current.refresh_from_db()
         return current
     hold_turnstiles(team_ids={membership.team_id, *([current.team_id] if current else [])})
-    _lock_counts({membership.rep_id, *([current.membership.rep_id] if current else [])})
+    lock_counts({membership.rep_id, *([current.membership.rep_id] if current else [])})
     if current:
-        _end([current], reason=Assignment.EndReason.REASSIGNED, by=by, note=reason, turn_back=turn_back)
+        end([current], reason=Assignment.EndReason.REASSIGNED, by=by, note=reason, turn_back=turn_back)
     return choose(lead=lead, membership=membership, by=by, reason=reason)
 
 
@@ -110,7 +110,7 @@ def decline(*, lead_id: int, by: str, reason: str) -> Turn:
     """
     by, reason = _said(by, reason)
     with transaction.atomic(durable=True):
-        lead = _open_leads([lead_id]).first()
+        lead = open_leads([lead_id]).first()
         current = Assignment.objects.current().filter(lead_id=lead_id).select_related("membership", "roster").first()
         if lead is None or current is None:
             raise LeadClosed
@@ -132,14 +132,19 @@ def give_to_the_others(
     by, reason = _said(by, reason)
     with transaction.atomic(durable=True):
         theirs = Assignment.objects.current().filter(membership=membership)
-        leads = _open_leads(list(theirs.values_list("lead_id", flat=True)))
+        leads = open_leads(list(theirs.values_list("lead_id", flat=True)))
         held = list(
             theirs.filter(lead__in=[lead.pk for lead in leads])
             .select_related("membership", "roster")
             .order_by("lead_id")
         )
         moving = [each for each in held if also_chosen or not each.chosen_by]
-        turn, kept = _over_to_the_others(moving, Assignment.EndReason.REASSIGNED, by, reason, turn_back=turns_back)
+        run = HandOver.objects.create(membership=membership, by=by, reason=reason, turns_back=turns_back)
+        turn, kept = _over_to_the_others(
+            moving, Assignment.EndReason.REASSIGNED, by, reason, turn_back=turns_back, run=run
+        )
+        if kept == len(moving):
+            run.delete()
     nudge("crm")
     return Moved(turn.taken, len(moving) - kept - turn.taken, kept + len(held) - len(moving))
 
@@ -154,7 +159,7 @@ def pass_on(*, assignment: Assignment, by: str, reason: str) -> bool:
 
 
 def _over_to_the_others(
-    held: Sequence[Assignment], end: str, by: str, reason: str, *, turn_back: bool
+    held: Sequence[Assignment], why: str, by: str, reason: str, *, turn_back: bool, run: HandOver | None = None
 ) -> tuple[Turn, int]:
     """End these assignments of one member and take the turns of their leads. Return the turn, and how many stayed
     because nobody else may take them.
@@ -165,13 +170,13 @@ def _over_to_the_others(
     membership, team_id = held[0].membership, held[0].team_id
     hold_turnstiles(team_ids=[team_id])
     reps = Membership.objects.filter(team_id=team_id).values_list("rep_id", flat=True)
-    _lock_counts({membership.rep_id, *reps})
+    lock_counts({membership.rep_id, *reps})
     parts = dict(Lead.objects.filter(pk__in=[each.lead_id for each in held]).values_list("pk", "part_id"))
     without = {part_id: _part_without(part_id, membership) for part_id in set(parts.values())}
     going = [each for each in held if without[parts[each.lead_id]]]
     if not going:
         return nothing, len(held)
-    _end(going, reason=end, by=by, note=reason, turn_back=turn_back)
+    end(going, reason=why, by=by, note=reason, turn_back=turn_back, run=run)
     for part_id, part in without.items():
         ids = [each.lead_id for each in going if parts[each.lead_id] == part_id]
         Lead.objects.filter(pk__in=ids).update(status=Lead.Status.WAITING, team_id=team_id, part=part, preferred=None)
@@ -189,18 +194,21 @@ def _part_without(part_id: int | None, membership: Membership) -> TeamPart | Non
     return TeamPart.objects.get_or_create(team_id=membership.team_id, members=members)[0]
 
 
-def _open_leads(lead_ids: Sequence[int]):  # type: ignore[no-untyped-def]
+def open_leads(lead_ids: Sequence[int]) -> QuerySet[Lead]:
+    """Those of the leads that are open, locked, oldest first."""
     found = Lead.objects.filter(pk__in=lead_ids, status__in=Lead.OPEN).order_by("pk")
     return found.select_for_update(no_key=True)
 
 
-def _lock_counts(rep_ids: set[int]) -> None:
+def lock_counts(rep_ids: set[int]) -> None:
     """Lock the counters that this change will move, in the order in which turns lock theirs."""
     with connection.cursor() as cursor:
         cursor.execute(LOCK_COUNTS, [sorted(rep_ids)])
 
 
-def _end(held: Sequence[Assignment], *, reason: str, by: str, note: str, turn_back: bool) -> None:
+def end(
+    held: Sequence[Assignment], *, reason: str, by: str, note: str, turn_back: bool, run: HandOver | None = None
+) -> None:
     """End assignments and lower their reps' open leads. A rep at their cap of them has room again: all their teams are
     swept once this is committed.
     """
@@ -208,7 +216,7 @@ def _end(held: Sequence[Assignment], *, reason: str, by: str, note: str, turn_ba
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
         (now,) = cursor.fetchone()
-    rows.update(ended_at=now, end_reason=reason, ended_by=by, end_note=note)
+    rows.update(ended_at=now, end_reason=reason, ended_by=by, end_note=note, ended_in=run)
     reps = [each.membership.rep_id for each in held]
     for rep_id in sorted(set(reps)):
         counted = RepCount.objects.filter(rep_id=rep_id, kind=RepCount.Kind.OPEN, count__gte=reps.count(rep_id))

@@ -3,6 +3,7 @@
 from routing.admin import (
     accounts,
     credits,
+    hand_overs,
     holidays,
     imports,
     inbound,
@@ -19,6 +20,7 @@ from routing.admin import (
 __all__ = [
     "accounts",
     "credits",
+    "hand_overs",
     "holidays",
     "imports",
     "inbound",

@@ -1,10 +1,11 @@
 """Teams and the memberships in them: names, weights, who takes part."""
 
 from typing import Any
+from zoneinfo import available_timezones
 
 from django.contrib import admin
 from django.db.models import Count, Q, QuerySet
-from django.forms import ModelForm
+from django.forms import ModelForm, TextInput
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 
@@ -41,7 +42,7 @@ class TeamAdmin(ChangedBetweenTurns):
     ordering = ("name",)
     search_fields = ("name",)
     fieldsets = (
-        (None, {"fields": ("name", "outside_hours", "direct_counts", "notices")}),
+        (None, {"fields": ("name", "zone", "outside_hours", "direct_counts", "notices")}),
         ("Service level", {"fields": LEVEL}),
     )
     actions = ("retire_selected",)
@@ -50,6 +51,11 @@ class TeamAdmin(ChangedBetweenTurns):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Team]:
         taking_part = Count("memberships", filter=Q(memberships__active=True, memberships__rep__retired_at=None))
         return super().get_queryset(request).annotate(taking_part=taking_part)
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        if db_field.name == "zone":
+            kwargs["widget"] = TextInput(attrs={"list": "zones", "class": "vTextField", "autocomplete": "off"})
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     @admin.display(description="members taking part")
     def takes_part(self, team: Team) -> int:
@@ -68,7 +74,7 @@ class TeamAdmin(ChangedBetweenTurns):
             set_level(team=obj, minutes=obj.service_minutes, when_late=obj.when_late, moves=obj.late_moves)
         if not change:
             return
-        plain = [name for name in ("name", "notices") if name in form.changed_data]  # no turn reads these
+        plain = [name for name in ("name", "zone", "notices") if name in form.changed_data]  # no turn reads these
         if plain:
             obj.save(update_fields=plain)
         if "outside_hours" in form.changed_data:
@@ -79,6 +85,7 @@ class TeamAdmin(ChangedBetweenTurns):
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         team = context.get("original")
         context["seats"] = seats(team_ids=[team.pk])[team.pk] if team else []
+        context["zones"] = sorted(available_timezones())
         return super().render_change_form(request, context, *args, **kwargs)
 
     def page_actions(self, row: Team) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from routing.models.assignment import Assignment, Roster
 from routing.models.credit import Credit
+from routing.models.hand_over import HandOver
 from routing.models.hours import Holiday, TimeOff, WorkingHours
 from routing.models.imported import ColumnMap, Import, ImportRow
 from routing.models.inbound import Delivery, Fetch, InboundEvent
@@ -19,6 +20,7 @@ __all__ = [
     "Credit",
     "Delivery",
     "Fetch",
+    "HandOver",
     "Holiday",
     "Import",
     "ImportRow",

@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from routing.models.hand_over import HandOver
 from routing.models.lead import Lead
 from routing.models.team import SCALE, Membership, Team
 
@@ -75,6 +76,9 @@ class Assignment(models.Model):
     ended_at = models.DateTimeField(null=True, blank=True)
     end_reason = models.CharField(max_length=10, choices=EndReason, blank=True, default="", db_default="")
     ended_by = models.CharField(max_length=150, blank=True, default="", db_default="")
+    ended_in = models.ForeignKey(
+        HandOver, on_delete=models.PROTECT, null=True, blank=True, related_name="ended", db_index=False
+    )
     end_note = models.CharField(max_length=300, blank=True, default="", db_default="")
 
     objects = AssignmentQuerySet.as_manager()
@@ -97,6 +101,8 @@ class Assignment(models.Model):
         indexes = [
             # setting a cap counts a rep's assignments since a date; the admin's list of a rep, newest first
             models.Index(fields=["membership", "-assigned_at"], name="assignment_by_member"),
+            # taking a hand-over back
+            models.Index(fields=["ended_in"], condition=Q(ended_in__isnull=False), name="assignment_of_hand_over"),
             # notices and service levels: the latest assignments that are still current
             models.Index(fields=["assigned_at"], condition=Q(ended_at=None), name="assignment_current_by_time"),
         ]

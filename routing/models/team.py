@@ -52,6 +52,14 @@ class Team(models.Model):
         help_text="Leads given past the turns (to an account's owner, the rep of before, a named rep, or by hand) are "
         "part of a rep's share: the others get as many more. Off: they are on top of it.",
     )
+    zone = models.CharField(
+        "time zone",
+        max_length=64,
+        default="UTC",
+        db_default="UTC",
+        validators=[validate_zone],
+        help_text="Days in the team's reports are days on this clock; each rep's hours and caps go by the rep's own.",
+    )
     notices = models.BooleanField(
         "notices by mail",
         default=True,
@@ -102,6 +110,11 @@ class Team(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def tzinfo(self) -> ZoneInfo:
+        """The zone as the clock of the team's reports."""
+        return ZoneInfo(self.zone)
 
 
 class Turnstile(models.Model):

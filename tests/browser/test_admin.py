@@ -22,10 +22,11 @@ from tests.staff import listed, logged_in, page_of
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 LISTS = (
     *(f"routing_{name}" for name in ("lead", "assignment", "team", "rep", "membership", "shift", "holiday")),
-    *(f"routing_{name}" for name in ("credit", "rulebook", "account")),
+    *(f"routing_{name}" for name in ("credit", "servicebreach", "handover", "rulebook", "account")),
     *(f"routing_{name}" for name in ("inboundsource", "inboundevent", "delivery")),
     *(f"crmsync_{name}" for name in ("lockfailure", "deadletter", "outboxmessage", "lane", "claim", "attempt")),
     *(f"outreach_{name}" for name in ("campaign", "message", "indoubt", "suppression", "claim", "sendingstate")),
+    "outreach_noticemail",
     *("crmsync_orgstate", "auth_user", "auth_group", "django_q_schedule", "django_q_failure"),
 )
 

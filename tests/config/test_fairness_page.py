@@ -6,7 +6,7 @@ import pytest
 from django.core.cache import cache
 from django.urls import reverse
 
-from routing.models import Membership
+from routing.models import Assignment, Membership
 from tests.make import make_lead, make_team
 from tests.routing.rows import give
 from tests.staff import confirm, logged_in
@@ -45,6 +45,18 @@ def test_a_period_without_turns_is_empty_and_one_that_ends_before_it_begins_is_r
     wrong = staff.get(address, {"team": team.pk, "first": date.today(), "last": ago}).content.decode()
     assert "The last day is before the first" in wrong
     assert staff.get(address, {"team": "x", "first": "y"}).status_code == 200
+
+
+@pytest.mark.parametrize(("zone", "turns"), [("Pacific/Auckland", 0), ("America/Los_Angeles", 1), ("UTC", 1)])
+def test_a_day_is_a_day_on_the_teams_clock(zone, turns):
+    staff, team = logged_in(), make_team(reps=1)
+    team.zone = zone
+    team.save(update_fields=["zone"])
+    give(team, 1)
+    Assignment.objects.update(assigned_at="2026-10-10T20:30:00Z")  # in Auckland it is the eleventh already
+    page = staff.get(reverse("admin:fairness"), {"team": team.pk, "first": "2026-10-10", "last": "2026-10-10"})
+    assert page.context["report"].turns == turns
+    assert f"days in {zone}" in page.content.decode()
 
 
 def test_who_may_not_see_members_sees_no_fairness():

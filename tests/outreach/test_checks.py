@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from django.core.checks import run_checks
 
 from outreach.checks import CHECKS
@@ -28,3 +29,11 @@ def test_a_task_timeout_shorter_than_the_longest_batch_is_refused_at_start(setti
 def test_two_kinds_of_tls_at_once_are_refused_at_start(settings: Any) -> None:
     settings.EMAIL_USE_TLS = settings.EMAIL_USE_SSL = True
     assert found() == ["outreach.E003"]
+
+
+@pytest.mark.parametrize(("sender", "found_"), [("leads@rota.example", []), ("no address", ["outreach.E004"])])
+def test_a_sender_of_notices_that_is_no_address_is_refused_at_start(
+    settings: Any, sender: str, found_: list[str]
+) -> None:
+    settings.NOTICE_FROM = sender
+    assert found() == found_

@@ -13,9 +13,9 @@ from django.utils import timezone
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from routing import credits, leads, members, reassign
-from routing.errors import HasLeft, LeadClosed, NobodyElse
-from routing.models import Assignment, Lead, Membership, Rep, Team, TeamPart
+from routing import credits, hand_back, leads, members, reassign
+from routing.errors import HasLeft, LeadClosed, NobodyElse, NotUndone
+from routing.models import Assignment, HandOver, Lead, Membership, Rep, Team, TeamPart
 from routing.sweep import sweep_team
 from routing.turns import take_turns
 from tests.conftest import delete_rows
@@ -201,6 +201,13 @@ class TeamsOverTime(RuleBasedStateMachine):
     @rule(number=SOME, back=st.booleans())
     def open_leads_are_handed_over(self, number: int, back: bool) -> None:
         reassign.give_to_the_others(membership=self.member(number), by="Kim", reason="ill", turns_back=back)
+
+    @rule()
+    def a_hand_over_is_taken_back(self) -> None:
+        run = HandOver.objects.order_by("-pk").first()
+        if run:
+            with suppress(NotUndone, HasLeft):
+                hand_back.undo(hand_over_id=run.pk, by="Kim")
 
     @rule(number=SOME)
     def a_lead_is_closed(self, number: int) -> None:

@@ -34,7 +34,14 @@ def late(when_late: str = "alert") -> Assignment:
 
 
 def team_form(**more: object) -> dict[str, object]:
-    form = {"outside_hours": "wait", "notices": "on", "when_late": "alert", "late_moves": 2, "service_minutes": ""}
+    form = {
+        "zone": "UTC",
+        "outside_hours": "wait",
+        "notices": "on",
+        "when_late": "alert",
+        "late_moves": 2,
+        "service_minutes": "",
+    }
     return {**form, **nothing(), **more}
 
 

@@ -13,7 +13,7 @@ from tests.make import make_lead, make_member, make_rep, make_team
 from tests.staff import ask, confirm, hands_on, logged_in, nothing, page_of, said
 
 pytestmark = pytest.mark.django_db
-LEVEL = {"when_late": "alert", "late_moves": 2}
+LEVEL = {"zone": "UTC", "when_late": "alert", "late_moves": 2}
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ from routing.models import (
     Credit,
     Delivery,
     Fetch,
+    HandOver,
     Holiday,
     Import,
     ImportRow,
@@ -39,6 +40,8 @@ BAD: dict[str, tuple[str, list[dict[str, object]]]] = {
     "account_has_a_name": ("account", [{"name": ""}]),
     "account_domain_once": ("accountdomain", [{}]),
     "account_domain_in_lower_case": ("accountdomain", [{"domain": "Acme.example"}]),
+    "hand_over_says_who_and_why": ("handover", [{"by": ""}, {"reason": ""}]),
+    "hand_over_undone_by_iff_undone": ("handover", [{"undone_by": "kim"}, {"undone_at": NOW}]),
     "service_breach_once_per_assignment": ("servicebreach", [{}]),
     "service_breach_outcome_is_known": ("servicebreach", [{"assignment_id": -1, "outcome": "lost"}]),
     "service_breach_minutes_from_1": ("servicebreach", [{"assignment_id": -1, "minutes": 0}]),
@@ -181,6 +184,7 @@ def one_good_row_each(db: None) -> None:
     turn = Assignment.objects.create(
         lead=lead, membership=member, team=team, turn=1, roster=roster, lag_before=0, lag_after=0, assigned_at=NOW
     )
+    HandOver.objects.create(membership=member, by="kim", reason="ill")
     ServiceBreach.objects.create(assignment=turn, lead=lead, minutes=30, outcome="alerted")
     Turnstile.objects.create(team=team, turn=1)
     held = {"digest": "d", "encoding": "utf-8", "delimiter": ",", "header_line": 1, "columns": [], "mapping": []}

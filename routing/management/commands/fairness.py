@@ -1,7 +1,7 @@
 """Who was due what and who got what, team by team, over the last days or between two dates."""
 
 import json
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
@@ -9,20 +9,22 @@ from django.utils import timezone
 
 from routing.fairness import Report, report
 from routing.models import Team
+from routing.spans import moment
 
 
 class Command(BaseCommand):
     help = (
         "The fairness report: for each member of a team what was due and received, credits, lag, how often and why "
-        "they were passed over, and their longest run of turns. It changes nothing. Seconds for a million turns. "
+        "they were passed over, and their longest run of turns. Days are days on the team's clock. "
+        "It changes nothing. Seconds for a million turns. "
         "Exit 2 if there is no such team."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--team", help="the name of one team; otherwise every team in service")
         parser.add_argument("--days", type=int, default=30, help="how many days back from now (default 30)")
-        parser.add_argument("--since", type=date.fromisoformat, metavar="YYYY-MM-DD", help="from this day on, in UTC")
-        parser.add_argument("--until", type=date.fromisoformat, metavar="YYYY-MM-DD", help="before this day, in UTC")
+        parser.add_argument("--since", type=date.fromisoformat, metavar="YYYY-MM-DD", help="from this day on")
+        parser.add_argument("--until", type=date.fromisoformat, metavar="YYYY-MM-DD", help="before this day")
         parser.add_argument("--json", action="store_true", help="one JSON object as the last line of stdout")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -32,13 +34,17 @@ class Command(BaseCommand):
             if not teams.exists():
                 self.stderr.write(f"error: there is no team called {options['team']}.")
                 raise SystemExit(2)
-        until = _midnight(options["until"]) or timezone.now()
-        since = _midnight(options["since"]) or until - timedelta(days=options["days"])
-        reports = [report(team=team, since=since, until=until) for team in teams]
+        reports = [self.of_team(team, options) for team in teams]
         if options["json"]:
             self.stdout.write(json.dumps({"teams": [each.as_dict() for each in reports]}))
         else:
             self.stdout.write("\n\n".join(as_table(each) for each in reports))
+
+    def of_team(self, team: Team, options: dict[str, Any]) -> Report:
+        first, last = options["since"], options["until"]
+        until = moment(day=last, zone=team.tzinfo) if last else timezone.now()
+        since = moment(day=first, zone=team.tzinfo) if first else until - timedelta(days=options["days"])
+        return report(team=team, since=since, until=until)
 
 
 def as_table(found: Report) -> str:
@@ -54,7 +60,3 @@ def as_table(found: Report) -> str:
             f"{share.credits:>8.2f}{share.lag:>7.2f}{share.longest_run:>5}  {passed}"
         )
     return "\n".join(lines)
-
-
-def _midnight(day: date | None) -> datetime | None:
-    return datetime.combine(day, time(), UTC) if day else None
