@@ -16,6 +16,7 @@ from routing.models import Lead, Membership, RuleBook
 from routing.rehearsal import Arrival, Crew, Worker, rehearse
 from routing.shares import Place
 from routing.simulate import Side, of_leads, place, simulate
+from tests.bench import simulate as bench
 from tests.make import make_account, make_email, make_member, make_rep, make_source, make_team, publish_rules, send
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -153,3 +154,15 @@ def test_a_file_is_simulated_with_a_source_of_ones_choice(
         call_command("simulate", "--file", str(file))
     with pytest.raises(CommandError):
         call_command("simulate", "--file", str(tmp_path / "none.csv"), "--source", source.slug)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_ten_thousand_leads_are_simulated_without_a_row_written_by_postgres_own_count() -> None:
+    bench.prepare()
+    before = bench.rows_written()
+    found = bench.rehearsed()
+    assert found.leads == bench.LEADS and found.different == 4_000, "every second rule, four countries of five"
+    assert sum(now for now, _ in found.by_rep.values()) == bench.LEADS
+    assert bench.rows_written() == before
+    make_team()
+    assert bench.rows_written() > before, "the count sees a write"
