@@ -9,6 +9,7 @@ from django.core.checks import CheckMessage, Error, register
 
 from outreach.errors import BadAddress
 from outreach.mail.addresses import wire_address
+from outreach.mail.providers import PROVIDERS
 from outreach.mail.timing import longest_batch_s
 
 CHECKS = "outreach"
@@ -48,9 +49,9 @@ def notices_have_a_sender_that_relays_take(app_configs: Sequence[Any] | None, **
     try:
         sender = wire_address(settings.NOTICE_FROM)
     except BadAddress as problem:
-        return [Error(f"NOTICE_FROM: {problem}", id="outreach.E004")]
+        return [Error(f"NOTICE_FROM: {problem}", id="outreach.E007")]
     if sender.needs_utf8:
-        return [Error("NOTICE_FROM must be ASCII before the @.", id="outreach.E004")]
+        return [Error("NOTICE_FROM must be ASCII before the @.", id="outreach.E007")]
     return []
 
 
@@ -59,4 +60,18 @@ def tls_is_asked_for_once(app_configs: Sequence[Any] | None, **kwargs: Any) -> l
     """STARTTLS and TLS from the first byte exclude each other."""
     if settings.EMAIL_USE_TLS and settings.EMAIL_USE_SSL:
         return [Error("EMAIL_USE_TLS and EMAIL_USE_SSL exclude each other.", id="outreach.E003")]
+    return []
+
+
+@register(CHECKS)
+def a_provider_is_known_and_the_only_road(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
+    """A word in EMAIL_PROVIDER that Rota does not know must not mean that mail leaves another way."""
+    name = settings.EMAIL_PROVIDER
+    if name and name not in PROVIDERS:
+        known = ", ".join(sorted(PROVIDERS))
+        return [Error(f"EMAIL_PROVIDER is {name}; Rota knows {known}, and SMTP by EMAIL_HOST.", id="outreach.E004")]
+    if name and settings.EMAIL_HOST:
+        return [Error("EMAIL_PROVIDER and EMAIL_HOST exclude each other.", id="outreach.E005")]
+    if name and not settings.EMAIL_PROVIDER_KEY:
+        return [Error("EMAIL_PROVIDER needs EMAIL_PROVIDER_KEY.", id="outreach.E006")]
     return []

@@ -72,14 +72,14 @@ def respect_owner(*, lead_id: int, crm_user_id: str) -> Assignment | None:
         if not _holds(lead_id, crm_user_id):
             close(lead_ids=[lead_id], because=Assignment.EndReason.TAKEN_OVER, by=CRM, note=f"{note}, to {crm_user_id}")
         return None
-    lead = _open_leads([lead_id]).first()
+    lead = open_leads([lead_id]).first()
     if lead is None or _holds(lead_id, crm_user_id):
         return None
     current = Assignment.objects.current().filter(lead_id=lead_id).select_related("membership").first()
     hold_turnstiles(team_ids={owner.team_id, *([current.team_id] if current else [])})
-    _lock_counts({owner.rep_id, *([current.membership.rep_id] if current else [])})
+    lock_counts({owner.rep_id, *([current.membership.rep_id] if current else [])})
     if current:
-        _end([current], reason=Assignment.EndReason.TAKEN_OVER, by=CRM, note=note, turn_back=False)
+        end([current], reason=Assignment.EndReason.TAKEN_OVER, by=CRM, note=note, turn_back=False)
     return choose(lead=lead, membership=owner, by=CRM, reason=note, tell_the_crm=False)
 
 

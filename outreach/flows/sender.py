@@ -17,7 +17,7 @@ from django.db import InterfaceError, OperationalError, connection
 from outreach.errors import CredentialsRefused, RoadClosed
 from outreach.flows.preparing import Prepared, prepare
 from outreach.mail.outcome import Outcome
-from outreach.mail.smtp import Relay
+from outreach.mail.road import Road, chosen_road, configured
 from outreach.models import Campaign
 from outreach.moves import job_lock
 from outreach.moves.claims import Held, claim_batch, end_claim
@@ -67,7 +67,7 @@ class Run:
     """One sender at work: its connection, when it begins nothing new, the job lock it holds, what it has done."""
 
     worker: str
-    relay: Relay
+    relay: Road
     until: float
     job: str
     job_token: uuid.UUID
@@ -93,7 +93,7 @@ def send_due(*, worker: str, job: str = JOB, budget_s: float | None = None, batc
     side: their claims are disjoint.
     """
     done = Sent()
-    if not settings.EMAIL_HOST:
+    if not configured():
         done.stopped = "no relay is configured"
         return done
     token = job_lock.take(name=job, worker=worker, lease_s=JOB_LEASE_S)
@@ -104,7 +104,7 @@ def send_due(*, worker: str, job: str = JOB, budget_s: float | None = None, batc
     now = time.monotonic()
     until = now + (settings.SEND_BUDGET_S if budget_s is None else budget_s)
     try:
-        with Relay() as relay:
+        with chosen_road() as relay:
             run = Run(worker, relay, until, job, token, now, done)
             send_campaigns(run, batch=batch or settings.SEND_BATCH)
     finally:

@@ -10,6 +10,7 @@ from datetime import datetime
 from django.conf import settings
 from django.db import connection, transaction
 
+from outreach.mail.road import configured
 from outreach.models import SendingState
 from outreach.moves.events import Kind, Layer, tell
 
@@ -58,7 +59,7 @@ def seen() -> Seen:
         off, until, known = cursor.fetchone() or ("", None, "")
     restored = known not in ("", epoch)
     off = off or ("the database was restored or failed over" if restored else "")
-    return Seen(off, until, restored, bool(settings.EMAIL_HOST), settings.MAIL_STAYS_HERE)
+    return Seen(off, until, restored, configured(), settings.MAIL_STAYS_HERE)
 
 
 def switch_off(*, because: str, worker: str, for_s: float | None = None) -> None:

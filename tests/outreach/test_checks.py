@@ -31,9 +31,20 @@ def test_two_kinds_of_tls_at_once_are_refused_at_start(settings: Any) -> None:
     assert found() == ["outreach.E003"]
 
 
-@pytest.mark.parametrize(("sender", "found_"), [("leads@rota.example", []), ("no address", ["outreach.E004"])])
+@pytest.mark.parametrize(("sender", "found_"), [("leads@rota.example", []), ("no address", ["outreach.E007"])])
 def test_a_sender_of_notices_that_is_no_address_is_refused_at_start(
     settings: Any, sender: str, found_: list[str]
 ) -> None:
     settings.NOTICE_FROM = sender
     assert found() == found_
+
+
+def test_a_provider_is_one_that_rota_knows_with_its_key_and_without_a_relay_beside_it(settings: Any) -> None:
+    settings.EMAIL_PROVIDER = "pigeon"
+    assert found() == ["outreach.E004"]
+    settings.EMAIL_PROVIDER = "postmark"
+    assert found() == ["outreach.E006"]
+    settings.EMAIL_PROVIDER_KEY = "key"
+    assert found() == []
+    settings.EMAIL_HOST = "relay.example"
+    assert found() == ["outreach.E005"]
