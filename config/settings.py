@@ -106,6 +106,7 @@ SEND_BACKOFF_FIRST_S = env.number("SEND_BACKOFF_FIRST_S", 300, least=0, most=86_
 SEND_BACKOFF_CAP_S = env.number("SEND_BACKOFF_CAP_S", 14_400, least=0, most=604_800)
 NOTICE_FROM = env.text("NOTICE_FROM", "")
 SENDER_STOP_S = env.number("SENDER_STOP_S", 900, least=1, most=86_400)
+JOB_LOCK_URL = env.text("JOB_LOCK_URL", "")
 
 # External senders and AI agents: requests of each a minute.
 AGENT_RATE_PER_MIN = env.number("AGENT_RATE_PER_MIN", 1_200, least=1, most=1_000_000)

@@ -75,3 +75,12 @@ def a_provider_is_known_and_the_only_road(app_configs: Sequence[Any] | None, **k
     if name and not settings.EMAIL_PROVIDER_KEY:
         return [Error("EMAIL_PROVIDER needs EMAIL_PROVIDER_KEY.", id="outreach.E006")]
     return []
+
+
+@register(CHECKS)
+def the_job_lock_is_in_redis_or_here(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
+    """A URL of anything else would look like a lock and be none."""
+    url = settings.JOB_LOCK_URL
+    if url and not url.startswith(("redis://", "rediss://", "unix://")):
+        return [Error("JOB_LOCK_URL should begin with redis://, rediss:// or unix://.", id="outreach.E007")]
+    return []

@@ -1,9 +1,14 @@
-"""Have a job run once at a time, over all machines. An economy, not the guarantee: that is the gate's."""
+"""Have a job run once at a time, over all machines. An economy, not the guarantee: that is the gate's.
+
+A row in Postgres, or a key in Redis where JOB_LOCK_URL names one.
+"""
 
 import uuid
 
+from django.conf import settings
 from django.db import connection, transaction
 
+from outreach.moves import redis_lock
 from outreach.moves.events import Kind, Layer, tell
 
 
@@ -12,6 +17,11 @@ def take(*, name: str, worker: str, lease_s: float) -> uuid.UUID | None:
 
     Opens a transaction. Whoever does not get it goes home; a holder that died is waited for until its lease ends.
     """
+    if settings.JOB_LOCK_URL:
+        held = redis_lock.take(name=name, lease_s=lease_s)
+        if held is None:
+            tell(kind=Kind.TURNED_AWAY, layer=Layer.JOB_LOCK, worker=worker, reason=f"another run holds {name}")
+        return held
     token = uuid.uuid4()
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute(TAKE, {"name": name, "worker": worker, "token": token, "lease": lease_s})
@@ -23,6 +33,8 @@ def take(*, name: str, worker: str, lease_s: float) -> uuid.UUID | None:
 
 def renew(*, name: str, token: uuid.UUID, lease_s: float) -> bool:
     """Hold it for longer; False where it was lost."""
+    if settings.JOB_LOCK_URL:
+        return redis_lock.renew(name=name, token=token, lease_s=lease_s)
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute(RENEW, {"name": name, "token": token, "lease": lease_s})
         return cursor.rowcount == 1
@@ -30,6 +42,9 @@ def renew(*, name: str, token: uuid.UUID, lease_s: float) -> bool:
 
 def release(*, name: str, token: uuid.UUID) -> None:
     """Let go of it, if it is still ours."""
+    if settings.JOB_LOCK_URL:
+        redis_lock.release(name=name, token=token)
+        return
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute(RELEASE, {"name": name, "token": token})
 

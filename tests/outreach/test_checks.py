@@ -48,3 +48,10 @@ def test_a_provider_is_one_that_rota_knows_with_its_key_and_without_a_relay_besi
     assert found() == []
     settings.EMAIL_HOST = "relay.example"
     assert found() == ["outreach.E005"]
+
+
+def test_a_job_lock_anywhere_but_in_redis_is_refused_at_start(settings: Any) -> None:
+    settings.JOB_LOCK_URL = "memcached://localhost"
+    assert found() == ["outreach.E007"]
+    settings.JOB_LOCK_URL = "redis://localhost:6379/0"
+    assert found() == []
