@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('outreach', '0011_provider_events'),
+        ('outreach', '0020_audit'),
         ('routing', '0030_service'),
     ]
 

@@ -5,6 +5,7 @@ is late evidence: it settles the doubt. One that comes after the try was settled
 else; a refused try is never reopened.
 """
 
+import datetime as dt
 import logging
 import random
 import uuid
@@ -32,8 +33,8 @@ def settle(*, attempt_id: int, outcome: Outcome, worker: str, token: uuid.UUID |
     waits milliseconds, and then finds it settled.
     """
     with transaction.atomic(durable=True), connection.cursor() as cursor:
-        cursor.execute(LOCK, {"attempt": attempt_id, "token": token})
-        if cursor.fetchone() is None:
+        cursor.execute(HOLD, {"attempt": attempt_id, "token": token})
+        if not cursor.fetchone()[0]:
             log.warning("settle refused attempt=%s worker=%s reason=foreign token", attempt_id, worker)
             return False
         return settle_locked(attempt_id=attempt_id, outcome=outcome, worker=worker, layer=Layer.SETTLE)
@@ -66,8 +67,9 @@ def settle_locked(*, attempt_id: int, outcome: Outcome, worker: str, layer: Laye
     values |= {"kind": kind.value, "layer": layer.value, "worker": worker, "claim": attempt.claim_id}
     values["why"] = f"{outcome.phase} {outcome.code or ''} {outcome.fault}".strip() + (" (late)" if late else "")
     with connection.cursor() as cursor:
-        cursor.execute(WRITE, values)
-    _follow_up(message, outcome, worker=worker, layer=layer)
+        cursor.execute(SETTLE, values | {"enrolment": message.enrolment_id})
+        told = cursor.fetchone()
+    _follow_up(message, outcome, worker=worker, layer=layer, told=told)
     return True
 
 
@@ -92,7 +94,7 @@ def _decide(message: Message, outcome: Outcome) -> Kind:
     return Kind.DEFERRED
 
 
-def _follow_up(message: Message, outcome: Outcome, *, worker: str, layer: Layer) -> None:
+def _follow_up(message: Message, outcome: Outcome, *, worker: str, layer: Layer, told: tuple[Any, ...] | None) -> None:
     """Suppress a dead mailbox, end the sequence of what was given up, go on after what was sent. In this lock order."""
     if outcome.fault == "mailbox":
         suppress(
@@ -102,8 +104,8 @@ def _follow_up(message: Message, outcome: Outcome, *, worker: str, layer: Layer)
             worker=worker,
             layer=layer,
         )
-    if message.status == Message.Status.SENT:
-        _go_on(message)
+    if told is not None:
+        _tell_crm(*told)
     elif message.status in Message.GIVEN_UP:
         bounced = outcome.fault == "mailbox"
         end_enrolment(enrolment_id=message.enrolment_id, reason=Enrolment.EndReason.BOUNCED if bounced else "failed")
@@ -123,66 +125,20 @@ def backoff_s(*, attempts: int) -> float:
     return float(min(settings.SEND_BACKOFF_CAP_S, wait)) * (1 + random.random() / 5)
 
 
-def _go_on(message: Message) -> None:
-    """After a mail was sent: plan the next step or complete the sequence, and have the CRM know.
+def _tell_crm(uid: uuid.UUID, in_crm: bool, campaign: str, order: int, sent_at: dt.datetime) -> None:
+    """Have the CRM know of a mail that was sent.
 
     Only where its org has fields for that (CRM_MAIL_FIELDS), and of a lead that it was or will be told of: one that
     waits for its first rep would become a record with nothing but these fields. What people wait for goes first.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(GO_ON, {"message": message.pk, "enrolment": message.enrolment_id})
-        uid, in_crm, campaign, order, sent_at = cursor.fetchone()
     if in_crm and settings.CRM_MAIL_FIELDS:
         fields = {"last_campaign": campaign, "last_campaign_step": order, "last_mailed_at": sent_at.isoformat()}
         outbox.enqueue(object="Lead", external_id=str(uid), fields=fields, priority=outbox.Priority.MASS)
 
 
-LOCK = """
-    SELECT id FROM outreach_message
-     WHERE id = (SELECT attempt.message_id
-                   FROM outreach_sendattempt attempt JOIN outreach_claim claim ON claim.id = attempt.claim_id
-                  WHERE attempt.id = %(attempt)s AND claim.token = coalesce(%(token)s, claim.token))
-       FOR NO KEY UPDATE
-"""
-
-WRITE = """
-    WITH settled AS (
-        UPDATE outreach_sendattempt
-           SET status = %(verdict)s, phase = %(phase)s, code = %(code)s, reply = %(reply)s,
-               settled_at = CASE WHEN %(verdict)s <> 'in_doubt' THEN clock_timestamp() END
-         WHERE id = %(attempt)s AND status IN ('begun', 'in_doubt')),
-    followed AS (
-        UPDATE outreach_message
-           SET status = %(after)s, claim_id = NULL, attempts = %(attempts)s, reason = %(reason)s,
-               sent_at = CASE WHEN %(after)s = 'sent' THEN clock_timestamp() END,
-               due_at = coalesce(clock_timestamp() + make_interval(secs => %(wait)s), due_at)
-         WHERE id = %(message)s)
-    INSERT INTO outreach_outreachevent
-        (kind, layer, worker, message_id, claim_id, attempt_id, before, after, reason)
-    VALUES (%(kind)s, %(layer)s, %(worker)s, %(message)s, %(claim)s, %(attempt)s, %(before)s, %(after)s, %(why)s)
-"""
-
-GO_ON = """
-    WITH sent AS (
-        SELECT message.*, step."order"
-          FROM outreach_message message JOIN outreach_step step ON step.id = message.step_id
-         WHERE message.id = %(message)s),
-    next AS (
-        SELECT id, delay FROM outreach_step
-         WHERE campaign_id = (SELECT campaign_id FROM sent) AND "order" > (SELECT "order" FROM sent)
-         ORDER BY "order" LIMIT 1),
-    planned AS (
-        INSERT INTO outreach_message (campaign_id, enrolment_id, step_id, recipient_id, due_at)
-        SELECT sent.campaign_id, sent.enrolment_id, next.id, sent.recipient_id, sent.sent_at + next.delay
-          FROM sent, next, outreach_enrolment enrolment
-         WHERE enrolment.id = sent.enrolment_id AND enrolment.ended_at IS NULL
-        ON CONFLICT (enrolment_id, step_id) DO NOTHING),
-    completed AS (
-        UPDATE outreach_enrolment SET ended_at = clock_timestamp(), end_reason = 'completed'
-         WHERE id = %(enrolment)s AND ended_at IS NULL AND NOT EXISTS (SELECT FROM next))
-    SELECT lead.uid, lead.first_assigned_at IS NOT NULL, campaign.name, sent."order", sent.sent_at
-      FROM sent
-      JOIN outreach_campaign campaign ON campaign.id = sent.campaign_id
-      JOIN outreach_enrolment enrolment ON enrolment.id = sent.enrolment_id
-      JOIN routing_lead lead ON lead.id = enrolment.lead_id
+HOLD = "SELECT outreach_hold_try(%(attempt)s, %(token)s::uuid)"
+SETTLE = """
+    SELECT * FROM outreach_settle(
+        %(attempt)s, %(verdict)s, %(phase)s, %(code)s, %(reply)s, %(message)s, %(before)s, %(after)s, %(attempts)s,
+        %(reason)s, %(wait)s::double precision, %(kind)s, %(layer)s, %(worker)s, %(claim)s, %(why)s, %(enrolment)s)
 """

@@ -1,0 +1,25 @@
+"""The gate and the settlement as functions of the server, which keeps their plans."""
+
+from pathlib import Path
+
+from django.db import migrations
+
+SQL = Path(__file__).resolve().parent.parent / "sql"
+NO_GATE = """
+DROP FUNCTION outreach_at_gate(uuid, bigint, int);
+DROP FUNCTION outreach_begin(bigint, bigint, text, text, text);
+"""
+NO_SETTLE = """
+DROP FUNCTION outreach_hold_try(bigint, uuid);
+DROP FUNCTION outreach_settle(bigint, text, text, int, text, bigint, text, text, int, text, double precision, text, text,
+                              text, bigint, text, bigint);
+"""
+
+
+class Migration(migrations.Migration):
+    dependencies = [('outreach', '0011_provider_events')]
+
+    operations = [
+        migrations.RunSQL((SQL / "gate.sql").read_text(), NO_GATE),
+        migrations.RunSQL((SQL / "settle.sql").read_text(), NO_SETTLE),
+    ]
