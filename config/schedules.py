@@ -27,6 +27,8 @@ SCHEDULES = {
     "keep service levels": Every(1, "routing.tasks.keep_service_levels"),
     "plan shifts": Every(6 * 60, "routing.tasks.plan_shifts"),
     "reap expired claims": Every(1, "crmsync.tasks.reap"),
+    "look after mass updates": Every(1, "crmsync.tasks.look_after_batches"),
+    "prune the outbox": Every(10, "crmsync.tasks.prune_outbox"),
     "match CRM users": Every(10, "config.tasks.match_crm_users"),
     "read back owners from the CRM": Every(1, "config.tasks.read_back_owners"),
     "wake the sender of campaign mail": Every(1, "outreach.tasks.wake_sender"),

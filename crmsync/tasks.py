@@ -6,17 +6,23 @@ from datetime import timedelta
 from django.conf import settings
 from django.utils import timezone
 
-from crmsync.errors import NotConfigured
+from crmsync.errors import CallFailed, CrmSyncError, NotConfigured
 from crmsync.flows import deliver as delivering
 from crmsync.flows import orphans
+from crmsync.flows import push as pushing
 from crmsync.flows import reap as reaping
-from crmsync.models import BulkJob, OutboxMessage
-from crmsync.nudge import nudge
+from crmsync.flows.prune import prune
+from crmsync.gateway import connect
+from crmsync.models import Batch, BulkJob, OutboxMessage
+from crmsync.moves import batches
+from crmsync.nudge import ask, nudge
 
 log = logging.getLogger(__name__)
 
 DELIVER_BUDGET_S = 20
 SWEEP_EVERY = timedelta(seconds=60)
+BATCH_BUDGET_S = 20
+PRUNE_BUDGET_S = 20
 
 
 def deliver() -> dict[str, int | bool]:
@@ -52,3 +58,40 @@ def reap() -> dict[str, int]:
         if due_at := delivering.next_due_at():
             nudge(at=due_at)
     return found.as_counts()
+
+
+def load_batch(batch_id: int) -> dict[str, bool]:
+    """Queue rows of an uploaded mass update for a while; what is left is the next task's."""
+    try:
+        left = pushing.load_uploaded(batch_id=batch_id, org=connect(), budget_s=BATCH_BUDGET_S)
+    except (CallFailed, CrmSyncError) as error:
+        log.warning("mass update not queued further batch=%s: %s", batch_id, error)
+        return {}
+    if left:
+        ask("crmsync.tasks.load_batch", batch_id)
+    return {"left": left}
+
+
+def cancel_batch(batch_id: int) -> dict[str, int | bool]:
+    """Take waiting rows of a cancelled mass update out of the outbox for a while."""
+    cancelled, left = pushing.go_on_cancelling(batch_id=batch_id, budget_s=BATCH_BUDGET_S)
+    if left:
+        ask("crmsync.tasks.cancel_batch", batch_id)
+    return {"cancelled": cancelled, "left": left}
+
+
+def look_after_batches() -> dict[str, int]:
+    """The net under lost tasks: mass updates that are half queued or half cancelled, and those that have ended."""
+    loading = list(Batch.objects.loading().filter(parts__isnull=False).distinct().values_list("pk", flat=True))
+    for pk in loading:
+        ask("crmsync.tasks.load_batch", pk)
+    half = Batch.objects.filter(status=Batch.Status.CANCELLED, settled_at=None, rows_queued__gt=0)
+    cancelling = list(half.values_list("pk", flat=True))
+    for pk in cancelling:
+        ask("crmsync.tasks.cancel_batch", pk)
+    return {"loading": len(loading), "cancelling": len(cancelling), "ended": batches.note_settled()}
+
+
+def prune_outbox() -> dict[str, int]:
+    """Delete what settled long ago and nobody needs any more, for a while."""
+    return prune(budget_s=PRUNE_BUDGET_S).as_counts()

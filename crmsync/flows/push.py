@@ -75,7 +75,9 @@ def look(
     if checked.problems.count or checked.table is None:
         return Looked(asked, checked)
     file = batches.File(name or path.name, digest, encoding, checked.table.columns, checked.rows)
-    return Looked(asked, checked, file, plan(checked.groups, pace=measured_pace(info.name), workers=settings.Q_WORKERS))
+    pace = measured_pace(info.name)
+    planned = plan(checked.groups, pace=pace, workers=settings.Q_WORKERS, labels=checked.labels)
+    return Looked(asked, checked, file, planned)
 
 
 def refuse_if_wrong(looked: Looked) -> batches.File:
@@ -178,8 +180,17 @@ def load_uploaded(*, batch_id: int, org: Org, budget_s: float) -> bool:
 def cancel(*, batch_id: int, by: str, reason: str) -> int:
     """Cancel a mass update: how many waiting rows were taken out. May be called again. Call outside a transaction."""
     batches.cancel(batch_id=batch_id, by=by, reason=reason)
+    return go_on_cancelling(batch_id=batch_id)[0]
+
+
+def go_on_cancelling(*, batch_id: int, budget_s: float | None = None) -> tuple[int, bool]:
+    """Take waiting rows of a cancelled mass update out: how many, and whether more may be left when time is up."""
+    until = None if budget_s is None else time.monotonic() + budget_s
+    batch = Batch.objects.filter(pk=batch_id, status=Batch.Status.CANCELLED).first()
     total = 0
-    while done := cancel_next(batch_id=batch_id, by=by, reason=reason):
+    while batch and (done := cancel_next(batch_id=batch_id, by=batch.cancelled_by, reason=batch.reason)):
         total += done
+        if until and time.monotonic() > until:
+            return total, True
     nudge()
-    return total
+    return total, False

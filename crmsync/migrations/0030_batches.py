@@ -30,6 +30,7 @@ class Migration(migrations.Migration):
                 ('columns', models.JSONField(help_text="The file's header.")),
                 ('encoding', models.TextField(db_default='', help_text='As the person said it; empty: found out from the file.')),
                 ('again', models.IntegerField(db_default=0, help_text='How many times the same file was pushed before, on purpose.')),
+                ('plan', models.JSONField(help_text='What a dry run said when it was uploaded.', null=True)),
                 ('rows_total', models.IntegerField(help_text='Rows of the file, without its header.')),
                 ('rows_queued', models.IntegerField(db_default=0, help_text='Rows that are in the outbox; loading goes on from here.')),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),

@@ -69,10 +69,12 @@ def detail_of(batch: Batch) -> str:
     return f"Mass update {batch.pk} of {batch.created_at:%Y-%m-%d %H:%M} UTC by {batch.created_by} has all its rows."
 
 
-def offer(*, file: File, object: str, operation: Operation, by: str, content: bytes) -> Batch:
+def offer(
+    *, file: File, object: str, operation: Operation, by: str, content: bytes, plan: dict[str, Any] | None = None
+) -> Batch:
     """Keep an uploaded file until a person says go. Opens a transaction."""
     with transaction.atomic(durable=True):
-        batch = Batch.objects.create(**columns_of(file, object, operation, by), status=Batch.Status.OFFERED)
+        batch = Batch.objects.create(**columns_of(file, object, operation, by), status=Batch.Status.OFFERED, plan=plan)
         pieces = range(0, len(content), UPLOAD_PIECE)
         BatchPart.objects.bulk_create(
             BatchPart(batch=batch, number=number, content=content[start : start + UPLOAD_PIECE])
@@ -83,11 +85,10 @@ def offer(*, file: File, object: str, operation: Operation, by: str, content: by
 
 def go(*, batch_id: int, by: str, again: bool = False) -> None:
     """Say go to an offered file. Raises WrongState if somebody has; PushedBefore for the rows of another batch."""
-    batch = Batch.objects.get(pk=batch_id)
-    same = Batch.objects.filter(digest=batch.digest, object=batch.object, operation=batch.operation)
-    most = same.filter(status__in=[Batch.Status.LOADING, Batch.Status.QUEUED]).aggregate(most=Max("again"))["most"]
-    if most is not None and not again:
-        raise PushedBefore(detail_of(same.exclude(pk=batch_id).latest("created_at")))
+    before = pushed_before(Batch.objects.get(pk=batch_id))
+    if before and not again:
+        raise PushedBefore(detail_of(before))
+    most = before.again if before else None
     try:
         with transaction.atomic(durable=True):
             offered = Batch.objects.filter(pk=batch_id, status=Batch.Status.OFFERED)
@@ -97,6 +98,13 @@ def go(*, batch_id: int, by: str, again: bool = False) -> None:
                 raise WrongState("Somebody has said go, or has withdrawn the file.")
     except IntegrityError as error:
         raise PushedBefore("It is being queued at this moment.") from error
+
+
+def pushed_before(batch: Batch) -> Batch | None:
+    """The last mass update of the same file that was not cancelled."""
+    same = Batch.objects.filter(digest=batch.digest, object=batch.object, operation=batch.operation)
+    begun = same.filter(status__in=[Batch.Status.LOADING, Batch.Status.QUEUED]).exclude(pk=batch.pk)
+    return begun.order_by("again").last()
 
 
 def queue_lines(*, batch: Batch, at: int, lines: Sequence[outbox.Line]) -> bool:

@@ -9,7 +9,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -225,6 +225,21 @@ UPDATE crmsync_lane
 """
 
 
+def unchanged(locked: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Those that still are what they were when they were chosen. Call inside a transaction that has locked them.
+
+    Read in a new statement, with the lanes ours: what somebody put back into a message, or the CRM confirmed of its
+    record, since then. It would be sent without that, or under too few lanes; the next look sees it.
+    """
+    rows = OutboxMessage.objects.filter(pk__in=[row.message_id for row in locked]).values_list(*READ, named=True)
+    now = {row.message_id: row for row in candidates_of(list(rows))}
+    return tuple(
+        row
+        for row in locked
+        if (there := now.get(row.message_id)) and replace(there, pile=row.pile, passed_at=row.passed_at) == row
+    )
+
+
 def hold(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes, limits: Limits | None = None) -> Chunk | None:
     """Claim those of the wanted messages all of whose lanes are free, or None. Call inside a transaction.
 
@@ -240,14 +255,20 @@ def hold(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes, limits: Limi
         free = {key for (key,) in cursor.fetchall()}
         cursor.execute(LOCK_MESSAGES, [[row.message_id for row in wanted if free.issuperset(row.keys)]])
         mine = {message_id for (message_id,) in cursor.fetchall()}
-    rows = tuple(candidate for candidate in wanted if candidate.message_id in mine)
+    rows = unchanged([candidate for candidate in wanted if candidate.message_id in mine])
     if not rows or not admit():
         return None
     token, held = uuid4(), {key for row in rows for key in row.keys}
     with connection.cursor() as cursor:
         cursor.execute(
             CLAIM,
-            {"token": token, "worker": worker, "s": settings.CRM_LEASE_S, "ids": list(mine), "keys": list(held)},
+            {
+                "token": token,
+                "worker": worker,
+                "s": settings.CRM_LEASE_S,
+                "ids": [row.message_id for row in rows],
+                "keys": list(held),
+            },
         )
     road: str = roads.Road.REST if len(rows) == 1 else roads.Road.COLLECTIONS
     return Chunk(

@@ -59,8 +59,9 @@ def release(*, key: str, by: str, reason: str) -> bool:
 
 
 def stop_org(*, by: str, reason: str) -> bool:
-    """Begin no call to the org from now on; those under way are finished. False: it was stopped already. Opens a
-    transaction.
+    """Begin no call to the org from now on; those under way are finished. False: it was stopped already.
+
+    Opens a transaction.
     """
     with transaction.atomic(durable=True):
         OrgState.objects.get_or_create(pk=1)

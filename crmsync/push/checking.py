@@ -6,7 +6,7 @@ parent.
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -42,6 +42,8 @@ class Checked:
     problems: Problems = field(default_factory=Problems)
     notices: list[str] = field(default_factory=list)
     groups: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    labels: dict[str, str] = field(default_factory=dict)
+    """The parents behind the lock keys, as the file writes them."""
 
 
 def check(path: Path, *, asked: Asked, encoding: str = "") -> Checked:
@@ -63,10 +65,17 @@ def check(path: Path, *, asked: Asked, encoding: str = "") -> Checked:
     if found.columns is None:
         return found
     hashes = array("q")
-    for row in rows_of(table, columns=found.columns, asked=asked, problems=found.problems):
+    key = found.columns.key
+
+    def seen(text: str) -> None:
+        hashes.append(hash(same_key(text, key)))
+
+    for row in rows_of(table, columns=found.columns, asked=asked, problems=found.problems, seen=seen):
         found.rows += 1
-        hashes.append(hash(same_key(row.key, found.columns.key)))
         found.groups[lock_keys(row, asked)] += 1
+        for parent in row.parents:
+            name = parent.get("external_id") or parent["crm_id"]
+            found.labels.setdefault(lockpolicy.key_of(parent, {}), f"{parent['object']} {name}")
     for record in table.footer:
         found.problems.add(record.line, f"Stands apart at the end of the file: {record.cells[0]!r}.")
     if not found.rows and not found.problems.count:
@@ -102,8 +111,19 @@ def notices(table: Table, columns: Columns, asked: Asked) -> list[str]:
     return found
 
 
-def rows_of(table: Table, *, columns: Columns, asked: Asked, problems: Problems, skip: int = 0) -> Iterator[Row]:
-    """The rows that can be sent, in order; the others become problems. The first `skip` records are passed over."""
+def rows_of(
+    table: Table,
+    *,
+    columns: Columns,
+    asked: Asked,
+    problems: Problems,
+    skip: int = 0,
+    seen: Callable[[str], object] = str,
+) -> Iterator[Row]:
+    """The rows that can be sent, in order; the others become problems. The first `skip` records are passed over.
+
+    `seen` is told every key that can be read, also of rows that cannot be sent.
+    """
     for record in table.records():
         if record.number <= skip:
             continue
@@ -111,6 +131,8 @@ def rows_of(table: Table, *, columns: Columns, asked: Asked, problems: Problems,
             problems.add(record.line, f"{record.problem[0].upper()}{record.problem[1:]}.")
             continue
         row = read_row(record.line, record.cells, columns=columns, asked=asked, problems=problems)
+        if key := trimmed(record.cells[columns.key.place]):
+            seen(key)
         if row is not None:
             yield row
 

@@ -58,8 +58,11 @@ class Plan:
         return asdict(self)
 
 
-def plan(groups: Mapping[tuple[str, ...], int], *, pace: Pace, workers: int) -> Plan:
-    """The plan for so many rows under these parents."""
+def plan(
+    groups: Mapping[tuple[str, ...], int], *, pace: Pace, workers: int, labels: Mapping[str, str] | None = None
+) -> Plan:
+    """The plan for so many rows under these lock keys; `labels` are the keys in words."""
+    labels = labels or {}
     rows = sum(groups.values())
     calls = calls_for(groups)
     of_parent: Counter[str] = Counter()
@@ -70,7 +73,7 @@ def plan(groups: Mapping[tuple[str, ...], int], *, pace: Pace, workers: int) -> 
             calls_of[key] += math.ceil(count / MOST_ROWS)
     hottest = tuple(
         Hot(
-            key.replace(":", " ", 1).replace("#", " ", 1),
+            labels.get(key, key),
             count,
             calls_of[key],
             pace.of(calls=calls_of[key], rows=count),

@@ -1,13 +1,16 @@
 """Who gets which chunk, and how much of the table a worker reads for it."""
 
 import json
+from typing import Any
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from crmsync.errors import Fault
 from crmsync.models import Claim, Lane, OutboxMessage
-from crmsync.moves.claim import HEAD, claim_next, read_head
+from crmsync.moves.claim import HEAD, claim_next, read_head, take, with_lock_keys
+from crmsync.moves.settle import Outcome, settle
 from tests.crmsync.locks import row_locked
 from tests.crmsync.rows import again, put, put_contacts, run_sql, statuses
 
@@ -99,3 +102,20 @@ def test_a_worker_reads_the_head_of_the_queue_and_not_the_table() -> None:
 def most_rows(plan: dict[str, object]) -> float:
     inner = [most_rows(child) for child in plan.get("Plans", [])]  # type: ignore[attr-defined]
     return max([float(plan["Actual Rows"]), *inner])  # type: ignore[arg-type]
+
+
+def test_what_was_put_back_into_a_message_after_it_was_chosen_is_not_sent_without(settings: Any) -> None:
+    """Found by killing a worker under two mass updates: a chunk carried the fields as they were when it was chosen."""
+    settings.CRM_BACKOFF_FIRST_MS = settings.CRM_BACKOFF_CAP_MS = 10
+    put("one", phone="1")
+    first = claim_next(worker="a")
+    assert first is not None
+    newer = put("one", email="new@x.example")
+    chosen = with_lock_keys([newer])
+    settle(chunk=first, outcomes=[Outcome(first.rows[0], fault=Fault("UNABLE_TO_LOCK_ROW"))])
+    run_sql("UPDATE crmsync_lane SET not_before = now()")
+    run_sql("UPDATE crmsync_outboxmessage SET due_at = now() WHERE status = 'pending'")
+    assert take(worker="b", wanted=chosen) is None
+    again_chosen = claim_next(worker="b")
+    assert again_chosen is not None
+    assert again_chosen.rows[0].fields == {"phone": "1", "email": "new@x.example"}

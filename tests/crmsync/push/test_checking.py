@@ -84,6 +84,7 @@ def test_everything_that_is_wrong_is_told_at_once_with_its_line(tmp_path: Path) 
         "line 3: Rota_Id__c is missing.",
         "line 4: Title has 30 characters; it holds 20.",
         "line 6: Has 2 cells where the header has 3.",
+        "line 7: Rota_Id__c is that of line 2, too: which of them counts?",
         "line 8: Rota_Id__c has 13 characters; it holds 8.",
     ]
 

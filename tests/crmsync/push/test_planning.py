@@ -29,4 +29,4 @@ def test_the_busiest_parent_or_the_workers_decide_how_long_it_takes() -> None:
     assert (spread.rows, spread.calls, spread.parents, spread.seconds) == (4_000, 20, 40, 15.0)
     skewed = plan({("Account:hot",): 2_000, ("Account:b",): 200}, pace=PACE, workers=4)
     assert (skewed.seconds, skewed.alone_s) == (30.0, 30.0)
-    assert (skewed.hottest[0].parent, skewed.hottest[0].calls) == ("Account hot", 10)
+    assert (skewed.hottest[0].parent, skewed.hottest[0].calls) == ("Account:hot", 10)
