@@ -75,7 +75,7 @@ def check(path: Path, *, asked: Asked, encoding: str = "") -> Checked:
         found.groups[lock_keys(row, asked)] += 1
         for parent in row.parents:
             name = parent.get("external_id") or parent["crm_id"]
-            found.labels.setdefault(lockpolicy.key_of(parent, {}), f"{parent['object']} {name}")
+            found.labels.setdefault(lockkeys.key_of(parent, {}), f"{parent['object']} {name}")
     for record in table.footer:
         found.problems.add(record.line, f"Stands apart at the end of the file: {record.cells[0]!r}.")
     if not found.rows and not found.problems.count:
