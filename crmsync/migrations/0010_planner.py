@@ -94,7 +94,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='outboxmessage',
             name='pile',
-            field=models.TextField(help_text='Of a mass update: the pile it was planned into.', null=True),
+            field=models.TextField(help_text='The pile a mass message was planned into.', null=True),
         ),
         migrations.AlterField(
             model_name='lane',
@@ -103,7 +103,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='outboxmessage',
-            index=models.Index(condition=models.Q(('pile__isnull', True), ('priority', 1), ('status', 'pending')), fields=['due_at', 'id'], name='outbox_unplanned'),
+            index=models.Index(condition=models.Q(('pile__isnull', True), ('priority', 1), ('status', 'pending')), fields=['id'], name='outbox_unplanned'),
         ),
         migrations.AddIndex(
             model_name='outboxmessage',

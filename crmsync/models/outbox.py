@@ -143,7 +143,7 @@ class OutboxMessage(models.Model):
     line = models.IntegerField(
         null=True, help_text="Where the row begins in the mass update's file; 1 is its first line."
     )
-    pile = models.TextField(null=True, help_text="Of a mass update: the pile it was planned into.")  # noqa: DJ001
+    pile = models.TextField(null=True, help_text="The pile a mass message was planned into.")  # noqa: DJ001
     passed_at = models.DateTimeField(null=True, help_text="Since when others have had the lanes it needs.")
     requested_by = models.TextField(db_default="", help_text="Who asked for it to be sent again.")
     reason = models.TextField(db_default="")
@@ -235,9 +235,7 @@ class OutboxMessage(models.Model):
             models.Index(fields=["priority", "due_at", "id"], name="outbox_due", condition=Q(status="pending")),
             # plan: mass messages that are in no pile yet
             models.Index(
-                fields=["due_at", "id"],
-                name="outbox_unplanned",
-                condition=Q(status="pending", pile__isnull=True, priority=1),
+                fields=["id"], name="outbox_unplanned", condition=Q(status="pending", pile__isnull=True, priority=1)
             ),
             # claim: the messages of a pile, oldest first
             models.Index(

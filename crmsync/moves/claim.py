@@ -33,6 +33,7 @@ HEAD = 200
 WINDOWS = 5  # how many heads deep a worker looks past lanes that others hold
 PICKS = 5  # how often a worker chooses anew when all of what it chose was in somebody's way
 PLAN_S = 1.0  # how long a worker that asks for a chunk plans, at most, while messages are in no pile yet
+NO_LANES: Lanes = {}
 INTERACTIVE, MASS = OutboxMessage.Priority.INTERACTIVE, OutboxMessage.Priority.MASS
 
 
@@ -116,7 +117,7 @@ def read_head(*, priority: int, since: datetime | None, seen: Sequence[int]) -> 
 def take_first(*, worker: str, sendable: Sequence[Candidate], lanes: Lanes) -> Chunk | None:
     """Others start at the same head: what they were faster with is left out of the next choice."""
     while chosen := choose(sendable, lanes):
-        if chunk := take(worker=worker, wanted=chosen):
+        if chunk := take(worker=worker, wanted=chosen, lanes=lanes):
             return chunk
         lost = {candidate.message_id for candidate in chosen}
         sendable = [candidate for candidate in sendable if candidate.message_id not in lost]
@@ -179,7 +180,9 @@ class Limits:
         return most if most > MOST_ROWS else by_collections(kind, lock_failures, most_rows)
 
     def road(self, rows: Sequence[Candidate], lanes: Lanes) -> str:
-        """The road of a chunk that was sized by these limits."""
+        """The road of claimed rows. Of some that a person waits for there is nothing more to be asked."""
+        if any(row.priority == INTERACTIVE for row in rows):
+            return roads.Road.REST if len(rows) == 1 else roads.Road.COLLECTIONS
         return roads.road(
             rows=len(rows),
             mass=True,
@@ -189,11 +192,11 @@ class Limits:
         )
 
 
-def take(*, worker: str, wanted: Sequence[Candidate]) -> Chunk | None:
+def take(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes = NO_LANES) -> Chunk | None:
     """Claim those of the wanted messages all of whose lanes are free, or None."""
     add_lanes(sorted({key for candidate in wanted for key in candidate.keys}))
     with transaction.atomic(durable=True):
-        return hold(worker=worker, wanted=wanted, lanes={})
+        return hold(worker=worker, wanted=wanted, lanes=lanes)
 
 
 # The lanes. Proves: nobody else writes under these keys, nor will before our claim ends. Costs: nobody waits, others
@@ -276,12 +279,11 @@ def hold(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes, limits: Limi
                 "keys": list(held),
             },
         )
-    road: str = roads.Road.REST if len(rows) == 1 else roads.Road.COLLECTIONS
     return Chunk(
         token=token,
         worker=worker,
         object=rows[0].object,
         operation=rows[0].operation,
         rows=rows,
-        road=limits.road(rows, lanes) if limits else road,
+        road=(limits or Limits()).road(rows, lanes),
     )

@@ -70,13 +70,13 @@ def take_job(*, worker: str) -> Taken | None:
 
 def chunk_of(job: BulkJob) -> Chunk:
     """The rows that lie in the job: all that its claim still holds."""
-    messages = OutboxMessage.objects.filter(claim=job.claim_id).order_by("pk")
+    messages = OutboxMessage.objects.filter(claim=job.claim_id).order_by("pk").values_list(*READ, named=True)
     return Chunk(
         token=job.claim_id,
         worker=job.worker,
         object=job.object,
         operation=job.operation,
-        rows=tuple(candidates_of(list(messages.values_list(*READ, named=True)))),
+        rows=tuple(candidates_of(list(messages))),
         road=job.road,
     )
 

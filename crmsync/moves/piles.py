@@ -97,7 +97,7 @@ class Kin:
 def read_unplanned() -> list[Kin]:
     """A batch of messages that are in no pile yet, locked. Call inside a transaction."""
     unplanned = OutboxMessage.objects.due().filter(priority=OutboxMessage.Priority.MASS, pile__isnull=True)
-    locked = unplanned.order_by("due_at", "pk").select_for_update(skip_locked=True, no_key=True, of=("self",))
+    locked = unplanned.order_by("pk").select_for_update(skip_locked=True, no_key=True, of=("self",))
     due, values = locked.values("id", "record_id", "operation", "parents")[:PLANNED].query.sql_with_params()
     with connection.cursor() as cursor:
         cursor.execute(UNPLANNED.format(due=due), values)

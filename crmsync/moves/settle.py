@@ -11,13 +11,13 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from crmsync.backoff import MOST_ROWS, Patience, what_next
 from crmsync.classify import classify
 from crmsync.errors import ClaimLost, Fault
-from crmsync.models import BulkJob, Claim, CrmRecord, FailureKind, OutboxMessage
+from crmsync.models import BulkJob, Claim, FailureKind, OutboxMessage
 from crmsync.moves import org
 from crmsync.moves.claim import Chunk
 from crmsync.moves.jobs import end_job
@@ -143,18 +143,19 @@ def end_claim(*, token: UUID, reason: Claim.EndReason) -> None:
         raise ClaimLost(f"token={token}")
 
 
+LOCK_RECORDS = """
+SELECT 1 FROM crmsync_crmrecord WHERE id = ANY (%s) ORDER BY object, external_id FOR NO KEY UPDATE
+"""
+
+
 def lock_records(record_ids: Iterable[int]) -> None:
     """Lock records in the order in which versions are drawn. Call inside a transaction.
 
     Proves: no newer version comes between our look and our commit. Costs: a producer of one of these records waits for
     this one transaction. We wait for a producer's commit, at most for lock_timeout; then the flow tries again.
     """
-    list(
-        CrmRecord.objects.filter(pk__in=set(record_ids))
-        .order_by("object", "external_id")
-        .select_for_update(no_key=True)
-        .values_list("pk")
-    )
+    with connection.cursor() as cursor:
+        cursor.execute(LOCK_RECORDS, [list(set(record_ids))])
 
 
 def records_with_parents_coming(outcomes: Sequence[Outcome]) -> set[int]:

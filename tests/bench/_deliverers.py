@@ -13,7 +13,7 @@ from django.db import connection
 
 from tests.bench._workloads import Contact
 
-IDLE_S = 0.2  # what a nudge would take to wake an idle worker, and more
+IDLE_S = 0.5  # before an idle worker looks again; in the queue nobody looks, a nudge wakes it
 BATCH = 1_000
 
 

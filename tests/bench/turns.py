@@ -57,11 +57,11 @@ def run(*, short: bool, say: Say) -> Bench:
 
 
 @contextmanager
-def throw_away_database(say: Say) -> Iterator[str]:
+def throw_away_database(say: Say, name: str = "bench_turns") -> Iterator[str]:
     """A database of its own on the same server, dropped afterwards."""
     say("making a throw-away database ...")
     before = connection.settings_dict["NAME"]
-    connection.settings_dict["TEST"]["NAME"] = "bench_turns"
+    connection.settings_dict["TEST"]["NAME"] = name
     database = connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
     try:
         yield database

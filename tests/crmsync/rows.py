@@ -10,7 +10,8 @@ from django.db import connection, transaction
 
 from crmsync.flows.deliver import Delivery, deliver
 from crmsync.models import BulkJob, CrmRecord, OutboxMessage
-from crmsync.moves.claim import Chunk, take, with_lock_keys
+from crmsync.moves.claim import Chunk, take
+from crmsync.moves.reading import READ, candidates_of
 from crmsync.outbox import enqueue
 
 
@@ -98,7 +99,8 @@ def eventually(condition: Callable[[], Any], *, seconds: float = 10, what: str =
 
 def claim_everything(*, worker: str = "test:1") -> Chunk:
     """All that is due in one chunk, however many rows: what a planner may offer."""
-    chunk = take(worker=worker, wanted=with_lock_keys(list(OutboxMessage.objects.due().select_related("record"))))
+    due = OutboxMessage.objects.due().values_list(*READ, named=True)
+    chunk = take(worker=worker, wanted=candidates_of(list(due)))
     assert chunk is not None
     return chunk
 

@@ -1,5 +1,7 @@
 """Which rows travel together."""
 
+from dataclasses import replace
+
 from crmsync.chunks import Candidate, LaneView, choose
 
 FREE: dict[str, LaneView] = {}
@@ -77,13 +79,14 @@ def test_a_lane_that_is_reserved_is_for_the_message_that_waited_and_its_siblings
     assert ids(choose([row(1, "a"), row(2, "b")], lanes)) == [2]
 
 
-def test_the_limit_of_a_chunk_is_asked_with_the_worst_lane() -> None:
+def test_the_limit_of_a_chunk_is_asked_with_the_worst_lane_and_row() -> None:
     asked = []
 
-    def limit(object: str, failures: int, most_rows: int) -> int:
-        asked.append((object, failures, most_rows))
+    def limit(kind: tuple[str, str], lock_failures: int, most_rows: int) -> int:
+        asked.append((kind, lock_failures, most_rows))
         return 3
 
-    lanes = {"Account:a": LaneView(free=True, failures=2, most_rows=50), "Contact:00007": LaneView(True, 0, 25)}
-    assert len(choose([row(n, "a") for n in range(10)], lanes, limit)) == 3
-    assert asked == [("Contact", 2, 25)]
+    lanes = {"Account:a": LaneView(free=True, most_rows=50), "Contact:00007": LaneView(True, 25)}
+    rows = [replace(row(n, "a"), lock_failures=n) for n in range(10)]
+    assert len(choose(rows, lanes, limit)) == 3
+    assert asked == [(("Contact", "upsert"), 9, 25)]
