@@ -80,9 +80,7 @@ def guess_dialect(lines: Sequence[str], *, known: Known, delimiter: str = "") ->
 
 def best_layout(rows: Sequence[Row], *, known: Known) -> tuple[float, Layout]:
     """The likeliest header among these rows, and how likely it is compared with others."""
-    bodies = [row for row in rows if not row.note]
-    wide = any(len(row.cells) > 1 for row in bodies)
-    candidates = bodies if wide else list(rows)
+    wide, candidates = without_notes(rows)
     if not candidates:
         return -1.0, Layout((), 0)
     most = HEADER_WITHIN if wide else 2
@@ -93,15 +91,33 @@ def best_layout(rows: Sequence[Row], *, known: Known) -> tuple[float, Layout]:
     return best, layout_at(chosen, later, rows)
 
 
-def layout_at(chosen: Row, later: Sequence[Row], rows: Sequence[Row]) -> Layout:
-    """The layout whose header is this row; no header if the row has somebody's address in it."""
+def without_notes(rows: Sequence[Row]) -> tuple[bool, list[Row]]:
+    """Whether the table has more than one column, and the rows that may tell how many."""
+    bodies = [row for row in rows if not row.note]
+    wide = any(len(row.cells) > 1 for row in bodies)
+    return wide, bodies if wide else list(rows)
+
+
+def layout_on(lines: Sequence[str], dialect: Dialect, header_line: int) -> Layout | None:
+    """The layout with the header on this line, 0 for a table without one; None if no row begins there."""
+    rows, _ = _rows(lines, dialect)
+    if header_line == 0:
+        return Layout(("",) * len(rows[0].cells), 0) if rows else None
+    chosen = next((row for row in rows if row.line == header_line), None)
+    if chosen is None:
+        return None
+    return layout_at(chosen, [row for row in without_notes(rows)[1] if row.line > header_line], rows, told=True)
+
+
+def layout_at(chosen: Row, later: Sequence[Row], rows: Sequence[Row], *, told: bool = False) -> Layout:
+    """The layout whose header is this row; no header if it has somebody's address in it, unless that was `told`."""
     header = [cell.strip() for cell in chosen.cells]
     plain = len(header)
     if header[-1] == "" and sum(len(row.cells) == plain - 1 for row in later) > len(later) / 2:
         header.pop()
     trailing = sum(len(row.cells) == plain + 1 and not row.cells[-1].strip() for row in later) > len(later) / 2
     preamble = tuple(tuple(row.cells) for row in rows if row.line < chosen.line)
-    if any(AN_ADDRESS.fullmatch(cell) for cell in header):
+    if not told and any(AN_ADDRESS.fullmatch(cell) for cell in header):
         return Layout(("",) * len(header), 0, (), trailing)
     return Layout(tuple(header), chosen.line, preamble, trailing)
 

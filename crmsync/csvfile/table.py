@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from crmsync.csvfile import problems
-from crmsync.csvfile.dialect import Dialect, Known, Layout, guess_dialect
+from crmsync.csvfile.dialect import Dialect, Known, guess_dialect, layout_on
 from crmsync.csvfile.encoding import ENCODINGS, MARKING, Guess, guess_encoding
 from crmsync.csvfile.problems import Unreadable
 from crmsync.csvfile.reading import LINE_MOST, Record, raw_records, whole_lines
@@ -127,7 +127,10 @@ def open_table(
         raise Unreadable("The file has no rows with text in them.")
     dialect, layout = guess_dialect(sample, known=known, delimiter=delimiter)
     if header_line is not None:
-        layout = layout_below(sample, dialect, header_line)
+        found = layout_on(sample, dialect, header_line)
+        if found is None:
+            raise Unreadable(f"No row starts on line {header_line}.")
+        layout = found
     notices = [guess.notice] if guess.notice else []
     if not layout.line:
         notices.append("The file has no header: its columns are known by their position only.")
@@ -146,17 +149,6 @@ def open_table(
         tuple(notices),
         layout.trailing,
     )
-
-
-def layout_below(sample: list[str], dialect: Dialect, header_line: int) -> Layout:
-    """The layout with the header on this line; with the width of the first row and no names if the line is 0."""
-    preamble: list[tuple[str, ...]] = []
-    for line, cells, _ in raw_records(iter(sample), dialect.quoting()):
-        if line == header_line or (header_line == 0 and any(map(str.strip, cells))):
-            header = ("",) * len(cells) if header_line == 0 else tuple(cells)
-            return Layout(header, header_line, tuple(preamble))
-        preamble.append(tuple(cells))
-    raise Unreadable(f"No row starts on line {header_line}.")
 
 
 def first_lines(path: Path, encoding: str) -> list[str]:

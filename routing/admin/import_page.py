@@ -158,7 +158,7 @@ def shown(row: Import) -> dict[str, Any]:
         kept = field if field and field not in columns.LEAD_FIELDS else own
         choices = [("", "leave out"), *((each, each.replace("_", " ")) for each in columns.LEAD_FIELDS)]
         choices.append((kept, f"keep as {kept}"))
-        lines.append((position, name, [cells[position] for cells in records], choices, field))
+        lines.append((position, name, [text for cells in records if (text := cells[position].strip())], choices, field))
     return {"lines": lines}
 
 

@@ -138,6 +138,17 @@ def test_two_columns_of_one_name_are_kept_apart(source):
     assert lead.fields == {"phone_as_given": "111", "phone_2": "222"}
 
 
+def test_rows_that_end_in_a_delimiter_go_in_too(source):
+    row = imported(b"email,name\na@a.example,A,\nb@b.example,B,\n", source=source)
+    assert counts(row) == (2, 0, 0, 0), reasons(row)
+
+
+def test_a_file_without_a_header_loses_no_row(source):
+    row = imported(b"a@a.example,A\nb@b.example,B\n", source=source)
+    assert counts(row) == (2, 0, 0, 0) and row.header_line == 0
+    assert any("no header" in notice for notice in row.notices)
+
+
 def test_letters_beyond_ascii_are_kept(source):
     row = imported(CASES / "cp1252.csv", source=source)
     assert Lead.objects.get().last_name == "Müller"

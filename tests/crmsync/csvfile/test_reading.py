@@ -193,6 +193,19 @@ def test_a_file_without_a_header_keeps_its_first_row(written):
     assert table.columns == ("column 1", "column 2")
 
 
+@pytest.mark.parametrize(
+    "content",
+    ["email,name\na@a.example,A,\nb@b.example,B,\n", "email,name,\na@a.example,A\nb@b.example,B\n"],
+    ids=["rows end in a delimiter", "the header ends in a delimiter"],
+)
+def test_a_table_is_read_alike_whether_its_header_was_found_or_told(written, content):
+    path = written(content)
+    for told in ({}, {"header_line": 1}):
+        table = open_table(path, **told)
+        assert table.header == ("email", "name")
+        assert cells(table.records()) == [["a@a.example", "A"], ["b@b.example", "B"]]
+
+
 def test_what_the_caller_says_is_not_guessed(written):
     path = written("x;y\nemail;name\na@a.example;A\n")
     table = open_table(path, header_line=1, delimiter=";", encoding="cp1252")
