@@ -268,13 +268,7 @@ def hold(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes, limits: Limi
             {
                 "token": token,
                 "worker": worker,
-            {
-                "token": token,
-                "worker": worker,
                 "s": settings.CRM_LEASE_S,
-                "ids": [row.message_id for row in rows],
-                "keys": list(held),
-            },
                 "ids": [row.message_id for row in rows],
                 "keys": list(held),
             },
