@@ -15,7 +15,7 @@ NAMED = sorted(
 
 
 @cache
-def tests_in(file: str) -> frozenset[str]:
+def names_in(file: str) -> frozenset[str]:
     tree = ast.parse((ROOT / file).read_text())
     return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
 
@@ -23,7 +23,7 @@ def tests_in(file: str) -> frozenset[str]:
 @pytest.mark.parametrize("test", NAMED)
 def test_it_exists(test: str) -> None:
     file, _, name = test.partition("::")
-    assert name in tests_in(file)
+    assert name in names_in(file)
 
 
 def test_no_invariant_is_left_out() -> None:
