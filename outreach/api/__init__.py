@@ -3,8 +3,12 @@
 Every answer that is no success is application/problem+json. The page at /api/docs needs nothing from other hosts.
 """
 
+import logging
 from http import HTTPStatus
 
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
+from django.db import DatabaseError, InterfaceError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
@@ -16,13 +20,17 @@ from outreach.api.refusals import answer_for, path_of
 from outreach.errors import OutreachError
 from routing.problem import problem
 
+logger = logging.getLogger(__name__)
+
 HELP = """
 Work for external senders and AI agents. **Claim** a batch: it is yours alone until its lease ends. **Begin** each piece
 before you act: this is the gate, and 409 says why you must not. **Settle** what came of it. What you do not get to,
 **release**. A claim that is not extended ends by itself; what was begun and not settled then waits for a person.
 
 Every POST carries an `Idempotency-Key`. The same key with the same body gets the same answer again; so after a lost
-answer send the very same request once more. With another body it is refused (422).
+answer send the very same request once more. With another body it is refused (422). An answer given again says so
+(`Idempotent-Replayed: true`): of a `begin` it tells what was allowed, not that nothing was sent since. Who does not
+know whether it has acted settles `in_doubt`.
 """
 
 api = NinjaAPI(
@@ -53,6 +61,19 @@ def invalid(request: HttpRequest, refusal: ValidationError) -> HttpResponse:
     """Paths and what is wrong there, never the values."""
     errors = [{"path": path_of(error["loc"]), "problem": str(error["msg"])} for error in refusal.errors]
     return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "The request is not what this address takes.", errors=errors)
+
+
+@api.exception_handler(RequestDataTooBig)
+def too_large(request: HttpRequest, refusal: RequestDataTooBig) -> HttpResponse:
+    return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A request has {settings.INBOUND_MAX_BYTES} bytes at most.")
+
+
+@api.exception_handler(InterfaceError)
+@api.exception_handler(DatabaseError)
+def database_fault(request: HttpRequest, fault: Exception) -> HttpResponse:
+    """A lock held too long, a database that restarts: the same request with the same key again is right."""
+    logger.error("api failed path=%s fault=%s", request.path, type(fault.__cause__ or fault).__name__)
+    return problem(HTTPStatus.SERVICE_UNAVAILABLE, "It was not done. Send it again.", retry_after_s=5)
 
 
 @api.exception_handler(HttpError)

@@ -19,7 +19,7 @@ from tests.outreach.relays import sink
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-LEADS, WAIT_S = 1_000, 240
+LEADS, WAIT_S = 1_000, 600
 
 
 def wait_for(what: Callable[[], bool]) -> None:
@@ -92,3 +92,9 @@ def test_two_agents_mail_a_list_at_most_once_each_though_one_is_killed(tmp_path:
 def test_the_example_is_forty_lines() -> None:
     text = (ROOT / "docs" / "example_agent.py").read_text()
     assert sum(1 for line in text.splitlines() if line.strip()) <= 40
+
+
+def test_where_the_readme_speaks_of_the_example_it_quotes_all_of_it() -> None:
+    readme = (ROOT / "README.md").read_text()
+    if "example_agent.py" in readme:
+        assert (ROOT / "docs" / "example_agent.py").read_text() in readme

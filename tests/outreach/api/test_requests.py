@@ -4,7 +4,7 @@ import threading
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, OperationalError, transaction
 from django.db.models import F
 from django.test import Client
 
@@ -156,6 +156,25 @@ def test_after_a_fault_of_the_server_the_key_is_free(agent: Asking, monkeypatch:
         patch.setattr(once, "answer_request", lambda **_: 1 / 0)
         assert agent.answer("mail/claims", key="k1").status_code == 500
     assert agent.post("mail/claims", key="k1")[0] == 200
+
+
+def test_while_the_database_cannot_answer_the_request_may_be_sent_again(agent: Asking) -> None:
+    make_running()
+
+    def locked(**_: Any) -> None:
+        raise OperationalError("canceling statement due to lock timeout")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("outreach.flows.agents.claim_batch", locked)
+        answer = agent.answer("mail/claims", key="k1")
+    assert (answer.status_code, answer["Retry-After"]) == (503, "5")
+    assert answer["Content-Type"] == "application/problem+json" and "lock timeout" not in answer.content.decode()
+    assert agent.get("mail/claims", key="k1")["claim"]
+
+
+def test_a_request_that_is_too_large_is_refused(agent: Asking, settings: Any) -> None:
+    code, answer = agent.post("leads/claims", job="x" * settings.INBOUND_MAX_BYTES)
+    assert code == 413 and str(settings.INBOUND_MAX_BYTES) in answer["detail"]
 
 
 def test_keys_are_pruned_after_a_day(agent: Asking) -> None:
