@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from django.core.cache import cache
 from django.db import connection
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
 from crmsync.desk.lists import count_up_to
@@ -119,7 +119,7 @@ def numbers() -> Numbers:
         overdue=overdue(now),
         lock_failures=counted(LockFailure.objects.all()),
         dead_letters=counted(DeadLetter.objects.all()),
-        paused=OrgState.objects.filter(paused_until__isnull=False).first(),
+        paused=OrgState.objects.filter(Q(paused_until__isnull=False) | Q(stopped_at__isnull=False)).first(),
         teams=tables,
         more_teams=more,
         mail=mailing(now) if Campaign.objects.exists() else None,

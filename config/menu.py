@@ -102,6 +102,7 @@ MENU = (
         (
             Entry("crmsync.lockfailure", badge=lambda: LockFailure.objects.all(), alarming=True),
             Entry("crmsync.deadletter", badge=lambda: DeadLetter.objects.all(), alarming=True),
+            Entry("crmsync.batch", "Mass updates"),
             Entry("crmsync.outboxmessage", "Outbox"),
             Entry("crmsync.lane"),
             Entry("crmsync.claim"),
@@ -109,6 +110,7 @@ MENU = (
             Entry("crmsync.attempt", "Contention", page="admin:contention"),
             Entry("crmsync.fieldmapping", "Field mapping"),
             Entry("crmsync.orgstate", "Org"),
+            Entry("crmsync.intervention", "By hand"),
         ),
     ),
 )

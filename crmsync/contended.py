@@ -7,6 +7,8 @@ from typing import Any
 from django.db import connection
 from django.db.models import QuerySet
 
+from crmsync.lockpolicy import long_id, record_key
+
 MOST = 10_000
 """How many of the newest lock failures are looked at."""
 ITSELF = "itself"
@@ -22,6 +24,14 @@ class Contended:
     count: int
     first_at: datetime
     last_at: datetime
+    by_crm_id: bool = False
+
+    @property
+    def lane(self) -> str:
+        """The key of the lane under which the parent is written."""
+        if self.by_crm_id:
+            return f"{self.object}#{long_id(self.external_id)}"
+        return record_key(self.object, self.external_id)
 
     @property
     def label(self) -> str:
@@ -53,7 +63,7 @@ def parents_in_words(parents: list[dict[str, str]]) -> str:
 
 BY_PARENT = """
     SELECT parent ->> 'object', coalesce(parent ->> 'external_id', parent ->> 'crm_id'),
-           count(*), min(dead.settled_at), max(dead.settled_at)
+           count(*), min(dead.settled_at), max(dead.settled_at), NOT bool_or(parent ? 'external_id')
       FROM (SELECT parents, settled_at FROM crmsync_outboxmessage
              WHERE status = 'dead' AND failure_kind = 'contention'
              ORDER BY settled_at DESC LIMIT %s) dead,

@@ -3,10 +3,13 @@
 from typing import Any
 
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path, reverse
 
 from crmsync.admin.outbox import Messages
+from crmsync.admin.retry_page import retry_all_page
 from crmsync.contended import ITSELF, contended, parents_in_words, under
 from crmsync.desk.confirm import Asked, Question
 from crmsync.desk.words import plural
@@ -17,11 +20,28 @@ from crmsync.moves.retry import retry_dead
 class Dead(Messages):
     """A list of dead messages, with the action that sends them again."""
 
+    change_list_template = "admin/crmsync/dead.html"
     actions = ("retry_selected",)
     ordering = ("-settled_at", "-pk")
 
     def page_actions(self, row: OutboxMessage) -> dict[str, str]:
         return {"retry_selected": "Retry"}
+
+    def get_urls(self) -> list[URLPattern]:
+        name = f"crmsync_{self.opts.model_name}_retry_all"
+        own = path("retry-all/", self.admin_site.admin_view(self.retry_all), name=name)
+        return [own, *super().get_urls()]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        retry_all = reverse(f"admin:crmsync_{self.opts.model_name}_retry_all")
+        context = {"retry_all": f"{retry_all}?{request.GET.urlencode()}" if self.has_retry_permission(request) else ""}
+        return super().changelist_view(request, {**context, **(extra_context or {})})
+
+    def retry_all(self, request: HttpRequest) -> HttpResponse:
+        """Retry all that match the list's filter."""
+        if not self.has_retry_permission(request):
+            raise PermissionDenied
+        return retry_all_page(self, request)
 
     def has_retry_permission(self, request: HttpRequest) -> bool:
         """Messages are read-only as rows; who may change them may also send them again."""

@@ -1,16 +1,22 @@
-"""Who writes to the CRM right now, under which locks, and whether Rota may write at all: to look at only."""
+"""Who writes to the CRM right now, and under which locks; a lane can be held by hand."""
+
+from urllib.parse import quote
 
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.db.models import Count, QuerySet
 from django.db.models.functions import Now
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from crmsync.admin.hold_page import hold_page
 from crmsync.desk.lists import Facts
 from crmsync.desk.tabs import Tab, Tabs
 from crmsync.desk.words import short, span
-from crmsync.models import Attempt, Claim, Lane, OrgState
+from crmsync.models import Attempt, Claim, Lane
 
 
 class LaneTabs(Tabs):
@@ -20,19 +26,37 @@ class LaneTabs(Tabs):
         Tab("", "All", lambda rows: rows),
         Tab("held", "Held", lambda rows: rows.filter(claim__isnull=False), counted=True),
         Tab("backoff", "Backing off", lambda rows: rows.filter(claim__isnull=True, not_before__gt=Now()), counted=True),
+        Tab("hand", "Held by hand", lambda rows: rows.filter(held_until__gt=Now()), counted=True),
         Tab("quarantine", "Quarantined", lambda rows: rows.filter(quarantined_until__gt=Now())),
     )
 
 
 @admin.register(Lane)
 class LaneAdmin(Facts):
-    list_display = ("key", "held_by", "failures", "backs_off", "quarantine")
+    list_display = ("key", "held_by", "failures", "backs_off", "quarantine", "by_hand")
     list_select_related = ("claim",)
     list_filter = (LaneTabs,)
     search_fields = ("key",)
     search_help_text = "The lock key, whole."
     ordering = ("key",)
     empty_says = "No lanes. They come when a write needs them and go when they are idle."
+
+    def get_urls(self) -> list[URLPattern]:
+        own = path("hold/", self.admin_site.admin_view(self.hold), name="crmsync_lane_hold")
+        return [own, *super().get_urls()]
+
+    def hold(self, request: HttpRequest) -> HttpResponse:
+        """Hold a lane until a time, or release it."""
+        if not request.user.has_perm("crmsync.change_lane"):
+            raise PermissionDenied
+        return hold_page(self, request)
+
+    @admin.display(description="held by hand")
+    def by_hand(self, lane: Lane) -> SafeString | str:
+        link = format_html('<a href="{}?key={}">', reverse("admin:crmsync_lane_hold"), quote(lane.key))
+        if lane.held_until and lane.held_until > timezone.now():
+            return format_html("{}until {}</a>, {}", link, short(lane.held_until), lane.held_by)
+        return format_html("{}hold…</a>", link)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Lane], search_term: str
@@ -116,21 +140,3 @@ class AttemptAdmin(Facts):
         outcome = attempt.outcome or "open"
         look = {"delivered": "ok", "open": "pending"}.get(outcome, "bad")
         return format_html('<span class="state {}">{}</span>', look, outcome.replace("_", " "))
-
-
-@admin.register(OrgState)
-class OrgStateAdmin(Facts):
-    list_display = ("writes", "until", "paused_reason", "failures")
-    list_title = "Org"
-    empty_says = "Nothing was written yet."
-
-    @admin.display(description="org")
-    def writes(self, org: OrgState) -> SafeString:
-        paused = org.paused_until is not None
-        return format_html(
-            '<span class="state {}">{}</span>', "bad" if paused else "ok", "paused" if paused else "writing"
-        )
-
-    @admin.display(description="paused until")
-    def until(self, org: OrgState) -> str:
-        return short(org.paused_until)

@@ -27,6 +27,7 @@ LISTS = (
     *(f"crmsync_{name}" for name in ("lockfailure", "deadletter", "outboxmessage", "lane", "claim", "attempt")),
     *(f"outreach_{name}" for name in ("campaign", "message", "indoubt", "suppression", "claim", "sendingstate")),
     "outreach_noticemail",
+    *(f"crmsync_{name}" for name in ("batch", "intervention")),
     *("crmsync_orgstate", "auth_user", "auth_group", "django_q_schedule", "django_q_failure"),
 )
 

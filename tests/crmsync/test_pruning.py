@@ -7,6 +7,7 @@ import pytest
 from crmsync.errors import Fault
 from crmsync.flows.prune import prune
 from crmsync.models import Attempt, Batch, Claim, OutboxMessage
+from crmsync.moves.begin import begin
 from crmsync.moves.claim import claim_next
 from crmsync.moves.retry import retry_dead
 from crmsync.moves.settle import Outcome, settle
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def send(code: str = "") -> None:
     chunk = claim_next(worker="w")
     assert chunk is not None
+    begin(chunk=chunk)
     settle(chunk=chunk, outcomes=[Outcome(row, fault=Fault(code) if code else None) for row in chunk.rows])
 
 
