@@ -214,6 +214,11 @@ SELECT m.id FROM crmsync_outboxmessage AS m JOIN crmsync_crmrecord AS r ON r.id 
  WHERE m.id = ANY (%s) AND m.status = 'pending' AND m.due_at <= clock_timestamp() AND m.version = r.version
  ORDER BY m.id FOR NO KEY UPDATE OF m SKIP LOCKED
 """
+# The claim they name follows in the same transaction.
+NEW_LANES = """
+INSERT INTO crmsync_lane (key, claim_id) SELECT key, %s FROM unnest(%s::text[]) AS u(key) ORDER BY key
+ON CONFLICT DO NOTHING RETURNING key
+"""
 CLAIM = """
 WITH claim AS (
     INSERT INTO crmsync_claim (token, worker, lease_until)
@@ -246,33 +251,29 @@ def unchanged(locked: Sequence[Candidate]) -> tuple[Candidate, ...]:
 def hold(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes, limits: Limits | None = None) -> Chunk | None:
     """Claim those of the wanted messages all of whose lanes are free, or None. Call inside a transaction.
 
-    Lanes that are missing are inserted here only for who has the turn: an interactive message that needs the same new
-    lane then waits for that one transaction.
+    Lanes that are missing are inserted here, as ours, only for who has the turn: an interactive message that needs the
+    same new lane then waits for that one transaction.
     """
     keys = sorted({key for candidate in wanted for key in candidate.keys})
-    if limits:
-        add_lanes(keys)
-    ids = [candidate.message_id for candidate in wanted]
+    ids, token, new = [candidate.message_id for candidate in wanted], uuid4(), set()
     with connection.cursor() as cursor:
-        cursor.execute(LOCK_LANES, [keys, ids])
-        free = {key for (key,) in cursor.fetchall()}
+        if limits:
+            cursor.execute(NEW_LANES, [token, [key for key in keys if key not in lanes]])
+            new = {key for (key,) in cursor.fetchall()}
+        cursor.execute(LOCK_LANES, [[key for key in keys if key not in new], ids])
+        free = new.union(key for (key,) in cursor.fetchall())
         cursor.execute(LOCK_MESSAGES, [[row.message_id for row in wanted if free.issuperset(row.keys)]])
         mine = {message_id for (message_id,) in cursor.fetchall()}
     rows = unchanged([candidate for candidate in wanted if candidate.message_id in mine])
-    if not rows or not admit():
-        return None
-    token, held = uuid4(), {key for row in rows for key in row.keys}
+    held = {key for row in rows for key in row.keys}
+    admitted = bool(rows) and admit()
     with connection.cursor() as cursor:
-        cursor.execute(
-            CLAIM,
-            {
-                "token": token,
-                "worker": worker,
-                "s": settings.CRM_LEASE_S,
-                "ids": [row.message_id for row in rows],
-                "keys": list(held),
-            },
-        )
+        if unneeded := list(new - held if admitted else new):
+            cursor.execute("DELETE FROM crmsync_lane WHERE key = ANY (%s)", [unneeded])
+        if not admitted:
+            return None
+        values = {"token": token, "worker": worker, "s": settings.CRM_LEASE_S}
+        cursor.execute(CLAIM, {**values, "ids": [row.message_id for row in rows], "keys": list(held - new)})
     return Chunk(
         token=token,
         worker=worker,

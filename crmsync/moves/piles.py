@@ -19,7 +19,7 @@ from crmsync.lockkeys import record_key
 from crmsync.models import OutboxMessage, Pile
 from crmsync.moves.reading import READ, candidates_of, lock_keys_of, parents_coming
 
-PLANNED = 4_000  # messages planned in one transaction: some tens of milliseconds
+PLANNED = 2_000  # messages planned in one transaction: some tens of milliseconds
 TURN_MS = 1_000
 SEEN = 200  # piles looked at in one statement
 LEFT_S = 60  # a pile nobody has taken from for so long is taken before longer ones, now and then
