@@ -7,7 +7,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import QuerySet
 
-from crmsync.lockpolicy import long_id, record_key
+from crmsync.lockkeys import long_id, record_key
 
 MOST = 10_000
 """How many of the newest lock failures are looked at."""
