@@ -272,7 +272,7 @@ def hold(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes, limits: Limi
             cursor.execute("DELETE FROM crmsync_lane WHERE key = ANY (%s)", [unneeded])
         if not admitted:
             return None
-        values = {"token": token, "worker": worker, "s": settings.CRM_LEASE_S}
+        values: dict[str, Any] = {"token": token, "worker": worker, "s": settings.CRM_LEASE_S}
         cursor.execute(CLAIM, {**values, "ids": [row.message_id for row in rows], "keys": list(held - new)})
     return Chunk(
         token=token,
