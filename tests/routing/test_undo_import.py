@@ -3,12 +3,15 @@
 import pytest
 from django.db.models import Sum
 
+from outreach.flows.launching import launch
+from routing import undo_import
 from routing.by_hand import close_now, give_now
 from routing.errors import WrongImportState
-from routing.models import Assignment, Import, InboundEvent, Lead, LeadAddress, Membership
+from routing.models import Assignment, Credit, Import, InboundEvent, Lead, LeadAddress, Membership
 from routing.sweep import sweep_team
 from routing.undo_import import BY_HAND, CLOSED, NEWS, may_undo, undo
 from tests.make import make_member, make_source, make_team, send
+from tests.outreach.make import make_campaign, switched_on
 from tests.routing.files_of_leads import imported, table, verdicts
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -65,11 +68,9 @@ def test_an_undo_leaves_what_somebody_has_touched_since_and_says_why(source):
 
 
 def test_a_lead_of_a_campaign_is_left(source):
-    from tests.outreach.make import make_campaign
-
     row = imported(FILE, source=source)
-    campaign = make_campaign()
-    campaign.enrolments.create(lead=lead(1), address="n1@a.example")
+    switched_on()
+    launch(campaign_id=make_campaign().pk, leads=[lead(1).pk], by="kim")
     undone = undo(import_id=row.pk, by="kim")
     assert undone.closed == 11 and sum(undone.left.values()) == 1
 
@@ -103,8 +104,6 @@ def test_a_file_whose_import_was_undone_may_be_imported_anew(source):
 
 
 def test_an_undo_that_died_half_way_is_finished_by_the_next(source, monkeypatch):
-    from routing import undo_import
-
     monkeypatch.setattr(undo_import, "BATCH", 5)
     row = imported(FILE, source=source)
     real, calls = undo_import._undo_batch, []
@@ -128,6 +127,4 @@ def test_the_credits_of_an_undo_add_up_to_nothing(source):
     row = imported(FILE, source=source)
     sweep_team(team_id=source.team_id)
     undo(import_id=row.pk, by="kim")
-    from routing.models import Credit
-
     assert Credit.objects.aggregate(together=Sum("amount"))["together"] in (0, None)
