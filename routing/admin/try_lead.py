@@ -21,6 +21,13 @@ from routing.rules import tried
 TEXTS = ("email", "phone", "company", "country")
 
 
+class EmptyOrJSON(forms.JSONField):
+    """JSON that begins as an empty box; Django's own begins with the word null."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return "" if value is None else super().prepare_value(value)
+
+
 class TryForm(forms.Form):
     """A lead as a sender would report it, in fields or as JSON."""
 
@@ -29,7 +36,7 @@ class TryForm(forms.Form):
     phone = forms.CharField(required=False)
     company = forms.CharField(required=False)
     country = forms.CharField(required=False)
-    more = forms.JSONField(
+    more = EmptyOrJSON(
         label="As JSON",
         required=False,
         widget=forms.Textarea(attrs={"rows": 6, "cols": 40, "spellcheck": "false"}),

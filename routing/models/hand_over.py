@@ -19,6 +19,7 @@ class HandOver(models.Model):
     undone_by = models.CharField(max_length=150, blank=True, default="", db_default="")
 
     class Meta:
+        verbose_name = "hand-over"
         constraints = [
             models.CheckConstraint(condition=~Q(by="") & ~Q(reason=""), name="hand_over_says_who_and_why"),
             models.CheckConstraint(

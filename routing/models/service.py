@@ -22,7 +22,7 @@ class ServiceBreach(models.Model):
     class Outcome(models.TextChoices):
         """nobody -> any other, each time it is looked at again; the others stay."""
 
-        ALERTED = "alerted", "Shown here"
+        ALERTED = "alerted", "Shown under Late leads"
         MOVED = "moved", "Given to somebody else"
         CHOSEN = "chosen", "Left alone: a person chose this rep"
         ENOUGH = "enough", "Left alone: moved as often as the team allows"
