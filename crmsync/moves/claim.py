@@ -239,7 +239,7 @@ def unchanged(locked: Sequence[Candidate]) -> tuple[Candidate, ...]:
     Read in a new statement, with the lanes ours: what somebody put back into a message, or the CRM confirmed of its
     record, since then. It would be sent without that, or under too few lanes; the next look sees it.
     """
-    rows = OutboxMessage.objects.filter(pk__in=[row.message_id for row in locked]).values_list(*READ, named=True)
+    rows = OutboxMessage.objects.due().filter(pk__in=[row.message_id for row in locked]).values_list(*READ, named=True)
     now = {row.message_id: row for row in candidates_of(list(rows))}
     return tuple(
         row
