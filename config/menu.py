@@ -104,6 +104,7 @@ MENU = (
             Entry("crmsync.deadletter", badge=lambda: DeadLetter.objects.all(), alarming=True),
             Entry("crmsync.batch", "Mass updates"),
             Entry("crmsync.outboxmessage", "Outbox"),
+            Entry("crmsync.bulkjob"),
             Entry("crmsync.lane"),
             Entry("crmsync.claim"),
             Entry("crmsync.attempt"),

@@ -73,9 +73,9 @@ def go_on(taken: Taken, org: Org) -> Settled:
     """Another worker's job, or our own of a while ago. Raises CallFailed, ClaimLost."""
     job, chunk = taken.job, taken.chunk
     road, headers = BULK_ROADS[Road(job.road)], headers_of(chunk)
-    org.sign_in()
     if job.status == Status.PLANNED:
         return give_back(job, chunk, Fault(NOT_PROCESSED, "Its worker stopped before it told us of the job."))
+    org.sign_in()
     if job.status == Status.CREATED:
         return withdraw(job, chunk, org, Fault(NOT_PROCESSED, "Its worker stopped before the rows were in the job."))
     if job.status == Status.UPLOADED:

@@ -28,7 +28,6 @@ from crmsync.roads import MOST, Road
 
 log = logging.getLogger(__name__)
 
-
 LOOK_UP_SHARE = 0.4  # of a call's time, for finding out ids; the task's own time is that much longer (checks.py)
 LOOK_UPS_MOST = 2_000
 

@@ -109,7 +109,8 @@ def end_job(job: BulkJob, **noted: Any) -> None:
     """Harvested, or aborted where nothing of it was processed. Call inside a transaction. Raises ClaimLost."""
     never_began = job.status in (Status.PLANNED, Status.CREATED)
     status = Status.ABORTED if never_began else Status.HARVESTED
-    change(job, status=status, ended_at=Now(), holder=None, held_until=None, **noted)
+    # `job` itself stays as it is: should the transaction fail, the same call is made again.
+    write(job, status=status, ended_at=Now(), holder=None, held_until=None, **noted)
 
 
 def note_fault(fault: Fault, *, bulk: bool = False) -> None:
@@ -128,6 +129,10 @@ def no_orphan_of(job: BulkJob) -> None:
 
 
 def change(job: BulkJob, **values: Any) -> None:
+    write(job, **values)
+    job.refresh_from_db()
+
+
+def write(job: BulkJob, **values: Any) -> None:
     if not BulkJob.objects.unfinished().filter(pk=job.pk, holder=job.holder).update(**values):
         raise ClaimLost(f"job={job.pk}")
-    job.refresh_from_db()

@@ -24,7 +24,10 @@ LISTS = (
     *(f"routing_{name}" for name in ("lead", "assignment", "team", "rep", "membership", "shift", "holiday")),
     *(f"routing_{name}" for name in ("credit", "servicebreach", "handover", "rulebook", "account")),
     *(f"routing_{name}" for name in ("inboundsource", "inboundevent", "delivery")),
-    *(f"crmsync_{name}" for name in ("lockfailure", "deadletter", "outboxmessage", "lane", "claim", "attempt")),
+    *(
+        f"crmsync_{name}"
+        for name in ("lockfailure", "deadletter", "outboxmessage", "bulkjob", "lane", "claim", "attempt")
+    ),
     *(f"outreach_{name}" for name in ("campaign", "message", "indoubt", "suppression", "claim", "sendingstate")),
     "outreach_noticemail",
     *(f"crmsync_{name}" for name in ("batch", "intervention")),

@@ -123,7 +123,8 @@ def test_a_value_arrives_the_same_by_every_road(org: SandboxOrg, by: Any, road: 
     assert (road == "collections") == (not BulkJob.objects.exists())
 
 
-def test_each_step_is_written_down_before_the_next_is_taken(org: SandboxOrg, by: Any) -> None:
+def test_each_step_is_written_down_before_the_next_is_taken(org: SandboxOrg, by: Any, settings: Any) -> None:
+    settings.CRM_POLL_FIRST_MS = 60_000  # looked at when the test says so
     by("bulk2")
     messages = put_many(["a", "b", "c"])
     watched = Watched()
@@ -134,6 +135,8 @@ def test_each_step_is_written_down_before_the_next_is_taken(org: SandboxOrg, by:
         ("PUT", "jobs/ingest/ID/batches", "created"),
         ("PATCH", "jobs/ingest/ID", "uploaded"),
     ]
+    settings.CRM_POLL_FIRST_MS = 20
+    time_passes()
     drain()
     job = BulkJob.objects.get()
     assert (job.status, job.org_state, job.rows, job.processed, job.failed) == ("harvested", "JobComplete", 3, 3, 0)
@@ -218,19 +221,27 @@ def test_a_waiting_job_names_its_next_look_and_blocks_nobody(org: SandboxOrg, by
 
 
 @pytest.mark.parametrize("road", BULK)
-def test_a_session_that_ends_mid_job_is_renewed_and_the_job_goes_on(org: SandboxOrg, by: Any, road: str) -> None:
+def test_a_session_that_ends_mid_job_is_renewed_and_the_job_goes_on(
+    org: SandboxOrg, by: Any, road: str, settings: Any
+) -> None:
+    settings.CRM_POLL_FIRST_MS = 60_000  # looked at when the test says so
     by(road)
     put_many(["a", "b"])
     deliver(budget_s=0.01)
     path = "/jobs/ingest/" if road == "bulk2" else "/services/async/"
     org.fault("expire_token", times=1, path=path, method="GET")
     org.fault("expire_token", times=1, path=path, method="GET", nth=3)
+    settings.CRM_POLL_FIRST_MS = 20
+    time_passes()
     drain()
     assert BulkJob.objects.count() == 1
     assert set(OutboxMessage.objects.values_list("status", flat=True)) == {"delivered"}
 
 
-def test_a_403_forever_and_a_401_forever_pause_the_org_while_the_job_waits(org: SandboxOrg, by: Any) -> None:
+def test_a_403_forever_and_a_401_forever_pause_the_org_while_the_job_waits(
+    org: SandboxOrg, by: Any, settings: Any
+) -> None:
+    settings.CRM_POLL_FIRST_MS = 60_000  # looked at when the test says so
     by("bulk2")
     put_many(["a"])
     deliver(budget_s=0.01)
@@ -240,6 +251,8 @@ def test_a_403_forever_and_a_401_forever_pause_the_org_while_the_job_waits(org: 
     assert "INVALID_SESSION_ID" in OrgState.objects.get().paused_reason
     assert BulkJob.objects.get().status in ("closed", "polling")
     org.ask("DELETE", "faults")
+    settings.CRM_POLL_FIRST_MS = 20
+    time_passes()
     drain()
     assert BulkJob.objects.get().status == "harvested"
 
