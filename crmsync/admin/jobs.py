@@ -15,7 +15,7 @@ class JobTabs(Tabs):
     parameter_name = "state"
     tabs = (
         Tab("", "All", lambda rows: rows),
-        Tab("unfinished", "Unfinished", lambda rows: rows.unfinished(), counted=True),
+        Tab("unfinished", "Unfinished", lambda rows: rows.filter(ended_at__isnull=True), counted=True),
         Tab("aborted", "Aborted", lambda rows: rows.filter(status="aborted")),
         Tab("doubt", "Did not add up", lambda rows: rows.filter(reads__gt=0), alarming=True),
     )
