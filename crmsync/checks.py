@@ -6,6 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
+from crmsync import lockpolicy
 from crmsync.errors import NotConfigured
 from crmsync.flows.send import LOOK_UP_SHARE
 from crmsync.gateway import where
@@ -39,4 +40,13 @@ def the_org_can_be_called(app_configs: Sequence[Any] | None, **kwargs: Any) -> l
         where(settings.CRM_URL)
     except NotConfigured as error:
         return [Error(str(error), id="crmsync.E003")]
+    return []
+
+
+@register()
+def the_relations_have_readable_names(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
+    try:
+        lockpolicy.declared(settings.CRM_RELATIONS)
+    except ValueError as error:
+        return [Error(f"CRM_RELATIONS: {error}", id="crmsync.E010")]
     return []

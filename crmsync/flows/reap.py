@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 IDLE_LANE_S = 600
 OLD_CLAIM_S = 86_400
 MOST_CLAIMS = 200
-MOST_PRUNED = 5_000
+MOST_PRUNED = 20_000  # a mass update leaves a lane for each of its rows
 
 
 @dataclass

@@ -102,8 +102,8 @@ def read_unplanned() -> list[Kin]:
     with connection.cursor() as cursor:
         cursor.execute(UNPLANNED.format(due=due), values)
         return [
-            Kin(name, operation, creating, json.loads(parents), json.loads(confirmed), ids, first_id)
-            for name, operation, creating, parents, confirmed, ids, first_id in cursor.fetchall()
+            Kin(object, operation, creating, json.loads(parents), json.loads(confirmed), ids, first_id)
+            for object, operation, creating, parents, confirmed, ids, first_id in cursor.fetchall()
         ]
 
 

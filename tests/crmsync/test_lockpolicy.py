@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from crmsync.checks import the_relations_have_readable_names
 from crmsync.lockkeys import Known, key_of, long_id, parent_keys, record_key
 from crmsync.lockpolicy import GROUPS, Operation, Policy, declared
 
@@ -130,6 +131,13 @@ def test_an_account_that_changes_its_owner_takes_the_lock_on_groups_where_that_i
 def test_a_relation_that_is_not_object_dot_relation_is_refused() -> None:
     with pytest.raises(ValueError, match=r"'Visit__c' should be Object\.Relation"):
         declared({"Visit__c": "lookup"})
+
+
+def test_such_a_relation_is_found_by_the_system_check(settings: Any) -> None:
+    assert the_relations_have_readable_names(None) == []
+    settings.CRM_RELATIONS = {"Visit__c": "lookup"}
+    (error,) = the_relations_have_readable_names(None)
+    assert error.id == "crmsync.E010" and "Visit__c.Account__r" in error.msg
 
 
 def test_one_parent_is_one_key_by_external_id_by_short_and_by_long_crm_id() -> None:
