@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from queue import Empty, Queue
 
-from crmsync.gateway import Row, connect
+from crmsync.direct import Row, Target, write
+from crmsync.gateway import connect
 from crmsync.mapping import body
 from tests.bench._workloads import CHUNK, Contact
 
@@ -82,7 +83,6 @@ def send(chunk: Sequence[Contact]) -> list[Contact]:
         )
         for row in chunk
     ]
-    results = connect().upsert(
-        object="Contact", external_id_field="Rota_Id__c", rows=rows, headers={"Sforce-Call-Options": "client=naive"}
-    )
+    headers = {"Sforce-Call-Options": "client=naive"}
+    results = write(connect(), Target("Contact", "upsert", "Rota_Id__c"), rows, headers=headers)
     return [row for row, result in zip(chunk, results, strict=True) if result.fault is not None]

@@ -14,6 +14,8 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 
+from crmsync import direct
+from crmsync.gateway import connect
 from tests.bench._deliverers import Deliverers, deliverers, enqueue_accounts, enqueue_contacts
 from tests.bench._naive import send_all
 from tests.bench._result import Bench, Say, Target, machine
@@ -194,9 +196,7 @@ def baselines(costs: Costs, org: BenchOrg, say: Say, *, names: Sequence[str]) ->
 
 
 def make_accounts(load: Sequence[Contact]) -> None:
-    from crmsync.gateway import Row, connect
-
     keys = sorted({row.account for row in load})
     for start in range(0, len(keys), 200):
-        part = [Row(key, {"Name": key}) for key in keys[start : start + 200]]
-        connect().upsert(object="Account", external_id_field="Rota_Id__c", rows=part, headers={})
+        part = [direct.Row(key, {"Name": key}) for key in keys[start : start + 200]]
+        direct.write(connect(), direct.Target("Account", "upsert", "Rota_Id__c"), part, headers={})
