@@ -3,6 +3,7 @@
 Numbers are those of our log of public bug reports; the words say what has to hold here.
 """
 
+IMPORTS, READER = "tests/routing/test_imports.py", "tests/crmsync/csvfile/test_reading.py"
 TURNS, PEERS, HOURS = "tests/routing/test_turns.py", "tests/routing/test_peers.py", "tests/routing/test_hours.py"
 FAIR, SAME, SPANS = "tests/races/test_fair_turn.py", "tests/races/test_same_lead.py", "tests/routing/test_spans.py"
 IN = "tests/routing/test_inbound.py"
@@ -18,7 +19,8 @@ SHOWN: dict[int, str] = {
     10: f"{PEERS}::test_a_cap_holds_from_the_first_lead_though_nothing_was_ever_counted",
     11: f"{TURNS}::test_no_member_gets_two_leads_running_while_weights_are_equal",
     13: f"{TURNS}::test_members_of_equal_weight_take_turns_in_the_order_they_joined",
-    14: f"{PEERS}::test_who_overwrites_an_owner_is_named_and_the_turn_of_before_stays_counted_once",
+    14: "tests/config/test_crm_owners.py::"
+    "test_a_lead_given_to_another_rep_in_the_crm_is_theirs_here_and_nothing_is_sent",
     16: f"{TURNS}::test_leads_that_each_exclude_their_old_owner_spread_evenly",
     17: f"{TURNS}::test_inactive_members_and_retired_reps_get_nothing_and_nobody_takes_their_share_for_them",
     19: f"{TURNS}::test_fresh_teams_begin_with_their_first_member_and_the_order_is_stated",
@@ -59,28 +61,29 @@ SHOWN: dict[int, str] = {
     64: f"{IN}::test_the_same_event_again_is_answered_200_with_the_same_lead_and_changes_nothing",
     65: f"{IN}::test_events_that_differ_only_in_a_time_stamp_make_one_lead",
     68: f"{IN}::test_two_genuine_events_about_one_person_are_both_kept_though_their_bodies_are_equal",
+    67: "tests/routing/test_silence.py::"
+    "test_a_meta_source_whose_token_died_is_silent_after_three_hours_logged_once_and_heard_again",
     # files
+    70: f"{IMPORTS}::test_every_small_case_is_imported_as_it_was_meant",
+    71: f"{READER}::test_encoding_delimiter_and_line_ends_are_found_out",
+    73: f"{IMPORTS}::test_letters_beyond_ascii_are_kept",
+    74: f"{READER}::test_windows_1252_says_that_it_was_a_guess",
+    76: f"{IMPORTS}::test_records_are_counted_and_not_lines",
+    77: f"{IMPORTS}::test_two_columns_of_one_name_are_kept_apart",
+    79: f"{READER}::test_columns_without_a_name_or_with_the_same_one_are_told_apart_by_position",
+    80: f"{IMPORTS}::test_text_stays_text",
+    82: f"{IMPORTS}::test_text_stays_text",
+    83: "tests/crmsync/push/test_values.py::test_what_the_org_could_not_take_is_refused_with_what_would_be_right",
     85: f"{IN}::test_another_spelling_of_an_address_is_the_same_lead",
-    86: f"{IN}::test_a_malformed_address_is_answered_422_with_its_path_and_without_its_value",
+    86: f"{IMPORTS}::test_a_no_break_space_goes_from_the_ends_and_is_an_error_inside",
+    88: f"{IMPORTS}::test_somebody_who_comes_twice_in_a_file_of_several_chunks_is_one_lead",
+    89: f"{IMPORTS}::test_a_rehearsal_gives_the_verdicts_of_the_import_and_writes_nothing",
+    91: "tests/races/test_imports.py::test_two_agents_who_send_one_file_at_the_same_moment_get_one_import",
+    92: "tests/races/test_imports.py::test_an_import_of_20_000_rows_killed_in_the_middle_goes_on_without_loss_or_double",
+    94: "tests/routing/test_import_command.py::test_every_row_can_be_had_with_its_verdict",
 }
 
 NOT_SHOWN: dict[int, str] = {
-    43: "calendars of other programs are not read",
-    67: "alarm of a source that falls silent",
-    70: "import: byte order mark",
-    71: "import: semicolons",
-    73: "import: letters outside ASCII",
-    74: "import: Windows-1252",
-    76: "import: progress in records",
-    77: "import: a header twice",
-    79: "import: a header twice shifts nothing",
-    80: "import: leading noughts",
-    82: "import: dates",
-    83: "import: dates that roll over",
-    88: "import: an address twice in one file",
-    89: "import: dry run and run are the same code",
-    91: "import: the same file begun twice",
-    92: "import: bad rows among many",
-    94: "import: the outcome of every row",
+    43: "calendars of other programs are not read; of 67 the alarm is shown, leads of the silence are not fetched",
 }
-"""Kinds without a test of their own, and why, or of what they are."""
+"""Kinds without a test of their own, and why."""
