@@ -79,7 +79,8 @@ SHOWN: dict[int, str] = {
     88: f"{IMPORTS}::test_somebody_who_comes_twice_in_a_file_of_several_chunks_is_one_lead",
     89: f"{IMPORTS}::test_a_rehearsal_gives_the_verdicts_of_the_import_and_writes_nothing",
     91: "tests/races/test_imports.py::test_two_agents_who_send_one_file_at_the_same_moment_get_one_import",
-    92: "tests/races/test_imports.py::test_an_import_of_20_000_rows_killed_in_the_middle_goes_on_without_loss_or_double",
+    92: "tests/races/test_imports.py::"
+    "test_an_import_of_20_000_rows_killed_in_the_middle_goes_on_without_loss_or_double",
     94: "tests/routing/test_import_command.py::test_every_row_can_be_had_with_its_verdict",
 }
 
