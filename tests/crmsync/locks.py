@@ -28,4 +28,4 @@ def table_locked(table: str, mode: str) -> Iterator[None]:
 def somebody_waits_for(table: str) -> None:
     """Return once a connection waits for a lock on the table."""
     waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = %s::regclass"
-    eventually(lambda: run_sql(waiting, [table]), what=f"somebody waits for {table}")
+    eventually(lambda: run_sql(waiting, [table]), seconds=30, what=f"somebody waits for {table}")

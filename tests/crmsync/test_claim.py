@@ -9,7 +9,8 @@ from django.test.utils import CaptureQueriesContext
 
 from crmsync.errors import Fault
 from crmsync.models import Claim, Lane, OutboxMessage
-from crmsync.moves.claim import HEAD, claim_next, read_head, take, with_lock_keys
+from crmsync.moves.claim import HEAD, claim_next, read_head, take
+from crmsync.moves.reading import READ, candidates_of
 from crmsync.moves.settle import Outcome, settle
 from tests.crmsync.locks import row_locked
 from tests.crmsync.rows import again, put, put_contacts, run_sql, statuses
@@ -111,7 +112,7 @@ def test_what_was_put_back_into_a_message_after_it_was_chosen_is_not_sent_withou
     first = claim_next(worker="a")
     assert first is not None
     newer = put("one", email="new@x.example")
-    chosen = with_lock_keys([newer])
+    chosen = candidates_of(list(OutboxMessage.objects.filter(pk=newer.pk).values_list(*READ, named=True)))
     settle(chunk=first, outcomes=[Outcome(first.rows[0], fault=Fault("UNABLE_TO_LOCK_ROW"))])
     run_sql("UPDATE crmsync_lane SET not_before = now()")
     run_sql("UPDATE crmsync_outboxmessage SET due_at = now() WHERE status = 'pending'")

@@ -162,7 +162,7 @@ def test_a_lock_failure_waits_on_the_parent_and_sends_back_only_the_failed_rows(
 
 def test_an_answer_that_got_lost_is_sent_again_and_makes_no_second_record(org: SandboxOrg) -> None:
     message = put("lost")
-    org.fault("commit_then_close")
+    org.fault("commit_then_close", path="/sobjects/Lead/")
     done = deliver(budget_s=0.01)
     assert (done.put_back, again(message).failure_kind) == (1, "unanswered")
     assert Lane.objects.get(key="Lead:lost").quarantined_until is not None

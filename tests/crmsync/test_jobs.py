@@ -363,7 +363,7 @@ def test_a_column_that_the_org_does_not_know_blames_the_rows_that_have_it(
 ) -> None:
     by("bulk2")
     settings.CRM_MAIL_FIELDS = {"last_campaign": "No_Such__c"}
-    rows = [{"last_name": "A", "last_campaign": "x"}, {"last_name": "B"}]
+    rows = [{"last_name": "A", "company": "C", "last_campaign": "x"}, {"last_name": "B", "company": "C"}]
     messages = put_many(["a", "b"], object="Lead", fields=rows)
     drain()
     assert statuses(messages) == ["dead", "delivered"]

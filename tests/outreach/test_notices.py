@@ -154,6 +154,7 @@ def test_a_team_or_a_rep_may_want_no_notices(switch: str, settings: Any, tmp_pat
 def test_without_a_relay_or_a_sender_nothing_is_begun(settings: Any, capsys: Any) -> None:
     switched_on()
     assigned(make_team(reps=1), 1)
+    settings.EMAIL_HOST = ""
     assert send_notices(worker="w1").stopped == "no relay is configured"
     settings.EMAIL_HOST = "127.0.0.1"
     assert send_notices(worker="w1").stopped == "NOTICE_FROM is not set"
