@@ -5,14 +5,9 @@ from pathlib import Path
 from django.db import migrations
 
 SQL = Path(__file__).resolve().parent.parent / "sql"
-NO_GATE = """
-DROP FUNCTION outreach_at_gate(uuid, bigint, int);
-DROP FUNCTION outreach_begin(bigint, bigint, text, text, text);
-"""
+NO_GATE = "DROP FUNCTION outreach_gate(uuid, bigint, int, text, text, text)"
 NO_SETTLE = """
-DROP FUNCTION outreach_hold_try(bigint, uuid);
-DROP FUNCTION outreach_settle(bigint, text, text, int, text, bigint, text, text, int, text, double precision, text, text,
-                              text, bigint, text, bigint);
+DROP FUNCTION outreach_settle(bigint, uuid, text, text, int, text, text, boolean, double precision[], text, text)
 """
 
 

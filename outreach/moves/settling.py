@@ -17,98 +17,71 @@ from django.db.models.functions import Now
 
 from crmsync import outbox
 from outreach.mail.outcome import Outcome
-from outreach.models import Enrolment, Message, SendAttempt, Suppression
-from outreach.moves.events import Kind, Layer, tell
+from outreach.models import Campaign, Enrolment, Suppression
+from outreach.moves.alone import call_alone
+from outreach.moves.events import Layer
 from outreach.moves.suppression import suppress
+from routing.models import Lead
 
 log = logging.getLogger(__name__)
-Try = SendAttempt.Status
 
 
 def settle(*, attempt_id: int, outcome: Outcome, worker: str, token: uuid.UUID | None = None) -> bool:
-    """Record an outcome; False where it came too late to change anything. Opens a transaction.
+    """Record an outcome; False where it came too late to change anything. Opens a transaction, or is one call.
 
     A worker shows the token of the claim under which it began, evidence from elsewhere shows none. Locks the message,
     which every writer of its tries locks first: that proves that nobody settles or reaps the try meanwhile. The loser
     waits milliseconds, and then finds it settled.
     """
-    with transaction.atomic(durable=True), connection.cursor() as cursor:
-        cursor.execute(HOLD, {"attempt": attempt_id, "token": token})
-        if not cursor.fetchone()[0]:
-            log.warning("settle refused attempt=%s worker=%s reason=foreign token", attempt_id, worker)
-            return False
-        return settle_locked(attempt_id=attempt_id, outcome=outcome, worker=worker, layer=Layer.SETTLE)
+    values = _values(attempt_id=attempt_id, outcome=outcome, worker=worker, layer=Layer.SETTLE, token=token)
+    if _more_follows(outcome):
+        with transaction.atomic(durable=True):
+            settled = _settle(values, outcome)
+    else:
+        settled = call_alone(SETTLE, values)[0]
+    if settled is None:
+        log.warning("settle refused attempt=%s worker=%s reason=foreign token", attempt_id, worker)
+    return bool(settled)
 
 
 def settle_locked(*, attempt_id: int, outcome: Outcome, worker: str, layer: Layer) -> bool:
-    """Record an outcome of a try whose message is locked. Call inside a transaction, in a statement after the lock."""
-    attempt = SendAttempt.objects.select_related("message__enrolment").get(pk=attempt_id)
-    message, late = attempt.message, attempt.status == Try.IN_DOUBT
-    before = message.status
-    if attempt.status not in SendAttempt.UNSETTLED or (late and outcome.verdict == "in_doubt"):
-        tell(
-            kind=Kind.LATE,
-            layer=layer,
-            worker=worker,
-            message=message.pk,
-            claim=attempt.claim_id,
-            attempt=attempt.pk,
-            before=before,
-            after=before,
-            reason=f"{outcome.verdict} reported, was {attempt.status}",
-        )
-        return False
-    kind = _decide(message, outcome)
-    due = message.status == Message.Status.DUE
-    values: dict[str, Any] = {"attempt": attempt_id, "verdict": outcome.verdict, "phase": outcome.phase}
-    values |= {"code": outcome.code, "reply": outcome.reply[:1_000], "message": message.pk, "before": before}
-    values |= {"after": message.status, "attempts": message.attempts, "reason": message.reason}
-    values |= {"wait": backoff_s(attempts=message.attempts) if due else None}
-    values |= {"kind": kind.value, "layer": layer.value, "worker": worker, "claim": attempt.claim_id}
-    values["why"] = f"{outcome.phase} {outcome.code or ''} {outcome.fault}".strip() + (" (late)" if late else "")
+    """Record an outcome of a try whose message is locked. Call inside a transaction."""
+    values = _values(attempt_id=attempt_id, outcome=outcome, worker=worker, layer=layer, token=None)
+    return bool(_settle(values, outcome))
+
+
+def _values(*, attempt_id: int, outcome: Outcome, worker: str, layer: Layer, token: uuid.UUID | None) -> dict[str, Any]:
+    waits = range(settings.SEND_ATTEMPTS_MOST) if outcome.verdict == "deferred" else ()
+    values: dict[str, Any] = {"attempt": attempt_id, "token": token, "layer": layer.value, "worker": worker}
+    values |= {"verdict": outcome.verdict, "phase": outcome.phase, "code": outcome.code, "fault": outcome.fault}
+    values |= {"reply": outcome.reply[:1_000], "charged": outcome.charged}
+    return values | {"waits": [backoff_s(attempts=attempts) for attempts in waits]}
+
+
+def _more_follows(outcome: Outcome) -> bool:
+    """What the settling function does not do itself: suppress a dead mailbox, tell the CRM of what was sent."""
+    return outcome.fault == "mailbox" or (outcome.verdict == "accepted" and bool(settings.CRM_MAIL_FIELDS))
+
+
+def _settle(values: dict[str, Any], outcome: Outcome) -> bool | None:
+    """Record it with all that follows, inside a transaction; None where the token is not the try's own.
+
+    Message, recipient and enrolments are locked in the order of the gate and of suppressions.
+    """
     with connection.cursor() as cursor:
-        cursor.execute(SETTLE, values | {"enrolment": message.enrolment_id})
-        told = cursor.fetchone()
-    _follow_up(message, outcome, worker=worker, layer=layer, told=told)
-    return True
-
-
-def _decide(message: Message, outcome: Outcome) -> Kind:
-    """Give the message what the outcome makes of it, and name the event."""
-    if outcome.verdict == "accepted":
-        message.status = Message.Status.SENT
-        return Kind.SENT
-    if outcome.verdict == "in_doubt":
-        message.status = Message.Status.IN_DOUBT
-        return Kind.IN_DOUBT
-    if outcome.verdict == "refused":
-        message.status, message.reason = Message.Status.FAILED, f"refused by {outcome.fault or 'relay'}"
-        return Kind.REFUSED
-    message.attempts += outcome.charged
-    if message.enrolment.ended_at is not None:
-        message.status, message.reason = Message.Status.CANCELLED, "the sequence was stopped"
-    elif message.attempts >= settings.SEND_ATTEMPTS_MOST:
-        message.status, message.reason = Message.Status.FAILED, "refused for now too often"
-    else:
-        message.status = Message.Status.DUE
-    return Kind.DEFERRED
-
-
-def _follow_up(message: Message, outcome: Outcome, *, worker: str, layer: Layer, told: tuple[Any, ...] | None) -> None:
-    """Suppress a dead mailbox, end the sequence of what was given up, go on after what was sent. In this lock order."""
-    if outcome.fault == "mailbox":
+        cursor.execute(SETTLE, values)
+        recorded, recipient_id, lead_id, campaign_id, order, sent_at = cursor.fetchone()
+    if recorded and outcome.fault == "mailbox":
         suppress(
-            recipient_id=message.recipient_id,
+            recipient_id=recipient_id,
             reason=Suppression.Reason.BOUNCED,
             detail=f"{outcome.code} {outcome.reply}",
-            worker=worker,
-            layer=layer,
+            worker=values["worker"],
+            layer=Layer(values["layer"]),
         )
-    if told is not None:
-        _tell_crm(*told)
-    elif message.status in Message.GIVEN_UP:
-        bounced = outcome.fault == "mailbox"
-        end_enrolment(enrolment_id=message.enrolment_id, reason=Enrolment.EndReason.BOUNCED if bounced else "failed")
+    if recorded and sent_at is not None and settings.CRM_MAIL_FIELDS:
+        _tell_crm(lead_id=lead_id, campaign_id=campaign_id, order=order, sent_at=sent_at)
+    return None if recorded is None else bool(recorded)
 
 
 def end_enrolment(*, enrolment_id: int, reason: str) -> None:
@@ -125,20 +98,21 @@ def backoff_s(*, attempts: int) -> float:
     return float(min(settings.SEND_BACKOFF_CAP_S, wait)) * (1 + random.random() / 5)
 
 
-def _tell_crm(uid: uuid.UUID, in_crm: bool, campaign: str, order: int, sent_at: dt.datetime) -> None:
-    """Have the CRM know of a mail that was sent.
+def _tell_crm(*, lead_id: int, campaign_id: int, order: int, sent_at: dt.datetime) -> None:
+    """Have the CRM know of a mail that was sent, where its org has fields for that (CRM_MAIL_FIELDS).
 
-    Only where its org has fields for that (CRM_MAIL_FIELDS), and of a lead that it was or will be told of: one that
-    waits for its first rep would become a record with nothing but these fields. What people wait for goes first.
+    Only of a lead that it was or will be told of: one that waits for its first rep would become a record with nothing
+    but these fields. What people wait for goes first.
     """
-    if in_crm and settings.CRM_MAIL_FIELDS:
+    uid = Lead.objects.filter(pk=lead_id, first_assigned_at__isnull=False).values_list("uid", flat=True).first()
+    if uid is not None:
+        campaign = Campaign.objects.values_list("name", flat=True).get(pk=campaign_id)
         fields = {"last_campaign": campaign, "last_campaign_step": order, "last_mailed_at": sent_at.isoformat()}
         outbox.enqueue(object="Lead", external_id=str(uid), fields=fields, priority=outbox.Priority.MASS)
 
 
-HOLD = "SELECT outreach_hold_try(%(attempt)s, %(token)s::uuid)"
 SETTLE = """
     SELECT * FROM outreach_settle(
-        %(attempt)s, %(verdict)s, %(phase)s, %(code)s, %(reply)s, %(message)s, %(before)s, %(after)s, %(attempts)s,
-        %(reason)s, %(wait)s::double precision, %(kind)s, %(layer)s, %(worker)s, %(claim)s, %(why)s, %(enrolment)s)
+        %(attempt)s, %(token)s::uuid, %(verdict)s, %(phase)s, %(code)s, %(reply)s, %(fault)s, %(charged)s,
+        %(waits)s::double precision[], %(layer)s, %(worker)s)
 """

@@ -1,18 +1,20 @@
--- The two halves of the gate (outreach/moves/gate.py), each one call: the server keeps their plans, which take longer to
--- make than to run. Between them Python judges.
-
--- Lock claim, message and recipient, in this order, and then say what the database knows of the message. The facts are
--- read in a statement of their own: its snapshot is taken after the locks were waited for. From here on this transaction
--- commits synchronously, whatever the server's default: a crash must not forget the intent.
-CREATE FUNCTION outreach_at_gate(p_token uuid, p_message bigint, p_quiet int)
-RETURNS TABLE (o_status varchar, o_claim bigint, o_campaign bigint, o_ours boolean, o_lease_runs boolean,
-               o_sending_on boolean, o_running boolean, o_enrolled boolean, o_suppressed boolean, o_already boolean,
-               o_same_content boolean, o_quiet_until timestamptz, o_opens_at timestamptz, o_pace int, o_day date,
-               o_tomorrow timestamptz)
-LANGUAGE plpgsql VOLATILE AS $$
+-- The gate (outreach/moves/gate.py) as one call, which is one transaction: whoever asks waits for one answer, and the
+-- server keeps the plans, which take longer to make than to run.
+--
+-- Locks claim, message and recipient, in this order, looks in a statement of its own, whose snapshot is taken after the
+-- locks were waited for, and writes down the intent or why there is none. Returns the try, or the reason and whether the
+-- claim is the asker's; no row where there is no such message. From its first line this transaction commits
+-- synchronously, whatever the server's default: a crash must not forget the intent.
+CREATE FUNCTION outreach_gate(
+    p_token uuid, p_message bigint, p_quiet int, p_worker text, p_mail_id text, p_digest text
+) RETURNS TABLE (o_attempt bigint, o_reason text, o_ours boolean) LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
     v_locked int;
+    v_attempt bigint;
+    v_reason text;
+    v_after text;
+    facts record;
 BEGIN
     PERFORM set_config('synchronous_commit', 'on', true);
     WITH held AS MATERIALIZED (
@@ -23,29 +25,28 @@ BEGIN
     person AS MATERIALIZED (
         SELECT id FROM outreach_recipient WHERE id = (SELECT recipient_id FROM mail) FOR NO KEY UPDATE)
     SELECT count(*) INTO v_locked FROM person;
-    -- the next opening of the campaign's window is null inside it. Quiet periods are those of other campaigns; a
+
+    -- The next opening of the campaign's window is null inside it. Quiet periods are those of other campaigns; a
     -- campaign's own steps keep their own delays. The same content is asked about by step, so a longer list does not help.
-    RETURN QUERY
-    SELECT message.status, message.claim_id, message.campaign_id,
-           coalesce(claim.id = message.claim_id AND claim.ended_at IS NULL, false),
-           coalesce(claim.lease_until > clock.t, false),
+    SELECT message.status, message.claim_id, message.campaign_id, message.step_id, message.recipient_id,
+           coalesce(claim.id = message.claim_id AND claim.ended_at IS NULL, false) AS ours,
+           coalesce(claim.lease_until > clock.t, false) AS lease_runs,
            EXISTS (SELECT FROM outreach_sendingstate
-                    WHERE epoch <> '' AND (off_because = '' OR off_until <= clock.t)),
-           campaign.status = 'running',
-           enrolment.ended_at IS NULL,
+                    WHERE epoch <> '' AND (off_because = '' OR off_until <= clock.t)) AS sending_on,
+           campaign.status = 'running' AS running,
+           enrolment.ended_at IS NULL AS enrolled,
            EXISTS (SELECT FROM outreach_suppression
-                    WHERE recipient_id = message.recipient_id AND lifted_at IS NULL),
-           coalesce(bool_or(earlier.step_id = message.step_id), false),
-           coalesce(bool_or(other.digest = step.digest AND other.campaign_id <> campaign.id), false)
-               AND campaign.override_reason = '',
-           nullif(greatest(max(earlier.begun_at) FILTER (WHERE other.campaign_id <> campaign.id)
-                           + make_interval(hours => p_quiet), clock.t), clock.t),
+                    WHERE recipient_id = message.recipient_id AND lifted_at IS NULL) AS suppressed,
+           coalesce(tries.this_step, false) AS already,
+           coalesce(tries.this_content, false) AND campaign.override_reason = '' AS same_content,
+           nullif(greatest(tries.last_of_others + make_interval(hours => p_quiet), clock.t), clock.t) AS quiet_until,
            CASE WHEN local.t::time < campaign.window_from
                 THEN (local.t::date + campaign.window_from) AT TIME ZONE campaign.zone
                 WHEN local.t::time >= campaign.window_until
-                THEN (local.t::date + 1 + campaign.window_from) AT TIME ZONE campaign.zone END,
-           campaign.daily_pace, local.t::date,
-           (local.t::date + 1 + coalesce(campaign.window_from, '00:00')) AT TIME ZONE campaign.zone
+                THEN (local.t::date + 1 + campaign.window_from) AT TIME ZONE campaign.zone END AS opens_at,
+           campaign.daily_pace AS pace, local.t::date AS day,
+           (local.t::date + 1 + coalesce(campaign.window_from, '00:00')) AT TIME ZONE campaign.zone AS tomorrow
+      INTO facts
       FROM outreach_message message
       JOIN outreach_campaign campaign ON campaign.id = message.campaign_id
       JOIN outreach_step step ON step.id = message.step_id
@@ -53,41 +54,89 @@ BEGIN
       CROSS JOIN LATERAL (SELECT clock_timestamp() AS t) clock
       CROSS JOIN LATERAL (SELECT clock.t AT TIME ZONE campaign.zone AS t) local
       LEFT JOIN outreach_claim claim ON claim.token = p_token
-      LEFT JOIN outreach_sendattempt earlier
-             ON earlier.recipient_id = message.recipient_id AND earlier.status IN ('begun', 'accepted', 'in_doubt')
-      LEFT JOIN outreach_step other ON other.id = earlier.step_id
-     WHERE message.id = p_message
-     GROUP BY message.id, campaign.id, step.id, enrolment.id, claim.id, clock.t, local.t;
-END $$;
+      CROSS JOIN LATERAL (
+           SELECT bool_or(earlier.step_id = message.step_id) AS this_step,
+                  bool_or(other.digest = step.digest AND other.campaign_id <> campaign.id) AS this_content,
+                  max(earlier.begun_at) FILTER (WHERE other.campaign_id <> campaign.id) AS last_of_others
+             FROM outreach_sendattempt earlier JOIN outreach_step other ON other.id = earlier.step_id
+            WHERE earlier.recipient_id = message.recipient_id
+              AND earlier.status IN ('begun', 'accepted', 'in_doubt')) tries
+     WHERE message.id = p_message;
+    IF NOT FOUND THEN RETURN; END IF;
 
--- Write the intent down and return its number; nothing where a try of this step to this address may have gone out. The
--- lease is renewed, for as long as it was given, where less than half of it is left, so that it always covers the hand-over that follows.
-CREATE FUNCTION outreach_begin(
-    p_message bigint, p_claim bigint, p_worker text, p_mail_id text, p_digest text
-) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
-#variable_conflict use_column
-DECLARE
-    v_attempt bigint;
-BEGIN
-    WITH intent AS (
-        INSERT INTO outreach_sendattempt
-            (message_id, step_id, recipient_id, claim_id, number, worker, mail_id, digest, begun_at)
-        SELECT id, step_id, recipient_id, claim_id,
-               (SELECT count(*) + 1 FROM outreach_sendattempt WHERE message_id = p_message),
-               p_worker, p_mail_id, p_digest, clock_timestamp()
-          FROM outreach_message WHERE id = p_message
-        ON CONFLICT (step_id, recipient_id) WHERE status IN ('begun', 'accepted', 'in_doubt') DO NOTHING
-        RETURNING id),
-    begun AS (
-        UPDATE outreach_message SET status = 'begun' FROM intent WHERE outreach_message.id = p_message),
-    beat AS (
-        UPDATE outreach_claim SET heartbeat_at = clock_timestamp(),
-               lease_until = clock_timestamp() + (lease_until - heartbeat_at)
-          FROM intent
-         WHERE outreach_claim.id = p_claim AND lease_until < clock_timestamp() + (lease_until - heartbeat_at) / 2),
-    told AS (
-        INSERT INTO outreach_outreachevent (kind, layer, worker, message_id, claim_id, attempt_id, before, after)
-        SELECT 'begun', 'gate', p_worker, p_message, p_claim, id, 'claimed', 'begun' FROM intent)
-    SELECT id INTO v_attempt FROM intent;
-    RETURN v_attempt;
+    -- The gravest reason first.
+    v_reason := CASE
+        WHEN facts.status <> 'claimed' OR NOT facts.ours THEN 'the claim is lost'
+        WHEN NOT facts.lease_runs THEN 'the lease has run out'
+        WHEN NOT facts.sending_on THEN 'sending is off'
+        WHEN NOT facts.running THEN 'campaign is not running'
+        WHEN facts.suppressed THEN 'the address wants no mail'
+        WHEN NOT facts.enrolled THEN 'the sequence was stopped'
+        WHEN facts.already THEN 'a try of this step to this address may have gone out'
+        WHEN facts.same_content THEN 'another campaign sent the same content'
+        WHEN facts.quiet_until IS NOT NULL THEN 'quiet period'
+        WHEN facts.opens_at IS NOT NULL THEN 'outside the sending window' END;
+
+    -- Guarded counter. The lock on the day's row makes gates of a paced campaign take turns for the rest of this call.
+    IF v_reason IS NULL AND facts.pace IS NOT NULL THEN
+        INSERT INTO outreach_campaignday AS counted (campaign_id, day, begun)
+        SELECT facts.campaign_id, facts.day, 1 WHERE facts.pace > 0
+        ON CONFLICT (campaign_id, day) DO UPDATE SET begun = counted.begun + 1 WHERE counted.begun < facts.pace;
+        IF NOT FOUND THEN v_reason := 'the day''s pace is reached'; END IF;
+    END IF;
+
+    -- The lease is renewed, for as long as it was given, where less than half of it is left, so that it always covers
+    -- the hand-over that follows.
+    IF v_reason IS NULL THEN
+        WITH intent AS (
+            INSERT INTO outreach_sendattempt
+                (message_id, step_id, recipient_id, claim_id, number, worker, mail_id, digest, begun_at)
+            SELECT p_message, facts.step_id, facts.recipient_id, facts.claim_id,
+                   (SELECT count(*) + 1 FROM outreach_sendattempt WHERE message_id = p_message),
+                   p_worker, p_mail_id, p_digest, clock_timestamp()
+            ON CONFLICT (step_id, recipient_id) WHERE status IN ('begun', 'accepted', 'in_doubt') DO NOTHING
+            RETURNING id),
+        begun AS (
+            UPDATE outreach_message SET status = 'begun' FROM intent WHERE outreach_message.id = p_message),
+        beat AS (
+            UPDATE outreach_claim SET heartbeat_at = clock_timestamp(),
+                   lease_until = clock_timestamp() + (lease_until - heartbeat_at)
+              FROM intent
+             WHERE outreach_claim.id = facts.claim_id
+               AND lease_until < clock_timestamp() + (lease_until - heartbeat_at) / 2),
+        told AS (
+            INSERT INTO outreach_outreachevent (kind, layer, worker, message_id, claim_id, attempt_id, before, after)
+            SELECT 'begun', 'gate', p_worker, p_message, facts.claim_id, id, 'claimed', 'begun' FROM intent)
+        SELECT id INTO v_attempt FROM intent;
+        IF v_attempt IS NOT NULL THEN
+            RETURN QUERY SELECT v_attempt, ''::text, true;
+            RETURN;
+        END IF;
+        v_reason := 'a try of this step to this address may have gone out';
+    END IF;
+
+    -- What becomes of it. A message whose claim is lost is somebody else's to judge.
+    v_after := CASE
+        WHEN v_reason IN ('the claim is lost', 'the lease has run out') THEN facts.status
+        WHEN v_reason = 'the address wants no mail' THEN 'suppressed'
+        WHEN v_reason IN ('the sequence was stopped', 'another campaign sent the same content',
+                          'a try of this step to this address may have gone out') THEN 'cancelled'
+        ELSE 'due' END;
+    IF v_after <> facts.status THEN
+        WITH stopped AS (
+            UPDATE outreach_message
+               SET status = v_after, claim_id = NULL,
+                   reason = CASE WHEN v_after <> 'due' THEN left(v_reason, 40) ELSE '' END,
+                   due_at = coalesce(CASE v_reason WHEN 'quiet period' THEN facts.quiet_until
+                                                   WHEN 'outside the sending window' THEN facts.opens_at
+                                                   WHEN 'the day''s pace is reached' THEN facts.tomorrow END, due_at)
+             WHERE id = p_message
+            RETURNING enrolment_id)
+        UPDATE outreach_enrolment SET ended_at = clock_timestamp(), end_reason = v_after FROM stopped
+         WHERE outreach_enrolment.id = stopped.enrolment_id AND ended_at IS NULL AND v_after <> 'due';
+    END IF;
+    INSERT INTO outreach_outreachevent (kind, layer, worker, message_id, claim_id, before, after, reason)
+    VALUES ('turned_away', CASE WHEN facts.ours THEN 'gate' ELSE 'claim' END, p_worker, p_message, facts.claim_id,
+            facts.status, v_after, v_reason);
+    RETURN QUERY SELECT NULL::bigint, v_reason, facts.ours;
 END $$;

@@ -1,64 +1,107 @@
--- The two halves of a settlement (outreach/moves/settling.py), each one call: the server keeps their plans.
-
--- Lock the message of a try, whose claim has that token (null: whichever), and say whether there is one.
-CREATE FUNCTION outreach_hold_try(p_attempt bigint, p_token uuid) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+-- Write down what came of a try (outreach/moves/settling.py): ledger, message and event; and where the mail was sent, plan
+-- the next step or complete the sequence. One call, which keeps its plans; alone it is one transaction.
+--
+-- Locks the message of the try, whose claim has that token (null: whichever), and looks in the next statement. The waits
+-- are in seconds, by how many refusals for now were charged to the message before; after as many as there are waits it is
+-- given up. Returns whether the outcome was recorded (null: no such try under that token), whose address it was, and what
+-- the CRM may be told of a sent mail.
+CREATE FUNCTION outreach_settle(
+    p_attempt bigint, p_token uuid, p_verdict text, p_phase text, p_code int, p_reply text, p_fault text,
+    p_charged boolean, p_waits double precision[], p_layer text, p_worker text
+) RETURNS TABLE (o_recorded boolean, o_recipient bigint, o_lead bigint, o_campaign bigint, o_order smallint,
+                 o_sent_at timestamptz)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
 DECLARE
     v_message bigint;
+    v_late boolean;
+    v_after text;
+    v_reason text := '';
+    v_kind text;
+    v_attempts int;
+    v_now timestamptz;
+    facts record;
 BEGIN
     SELECT id INTO v_message FROM outreach_message
      WHERE id = (SELECT attempt.message_id
                    FROM outreach_sendattempt attempt JOIN outreach_claim claim ON claim.id = attempt.claim_id
                   WHERE attempt.id = p_attempt AND claim.token = coalesce(p_token, claim.token))
        FOR NO KEY UPDATE;
-    RETURN v_message IS NOT NULL;
-END $$;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT NULL::boolean, NULL::bigint, NULL::bigint, NULL::bigint, NULL::smallint, NULL::timestamptz;
+        RETURN;
+    END IF;
+    SELECT attempt.status AS try_status, attempt.claim_id, message.status, message.attempts, message.campaign_id,
+           message.enrolment_id, message.recipient_id, enrolment.lead_id, enrolment.ended_at, step."order",
+           next.id AS next_id, next.delay AS next_delay
+      INTO facts
+      FROM outreach_sendattempt attempt
+      JOIN outreach_message message ON message.id = attempt.message_id
+      JOIN outreach_enrolment enrolment ON enrolment.id = message.enrolment_id
+      JOIN outreach_step step ON step.id = message.step_id
+      LEFT JOIN LATERAL (
+           SELECT id, delay FROM outreach_step later
+            WHERE later.campaign_id = message.campaign_id AND later."order" > step."order"
+            ORDER BY later."order" LIMIT 1) next ON true
+     WHERE attempt.id = p_attempt;
 
--- Write down what came of a try: ledger, message and event; and where the mail was sent, plan the next step or complete
--- the sequence. Returns what the CRM may be told of a sent mail, else nothing.
-CREATE FUNCTION outreach_settle(
-    p_attempt bigint, p_verdict text, p_phase text, p_code int, p_reply text, p_message bigint, p_before text,
-    p_after text, p_attempts int, p_reason text, p_wait double precision, p_kind text, p_layer text, p_worker text,
-    p_claim bigint, p_why text, p_enrolment bigint
-) RETURNS TABLE (o_uid uuid, o_in_crm boolean, o_campaign varchar, o_order smallint, o_sent_at timestamptz)
-LANGUAGE plpgsql VOLATILE AS $$
-#variable_conflict use_column
-BEGIN
+    v_late := facts.try_status = 'in_doubt';
+    IF facts.try_status NOT IN ('begun', 'in_doubt') OR (v_late AND p_verdict = 'in_doubt') THEN
+        INSERT INTO outreach_outreachevent
+            (kind, layer, worker, message_id, claim_id, attempt_id, before, after, reason)
+        VALUES ('late', p_layer, p_worker, v_message, facts.claim_id, p_attempt, facts.status, facts.status,
+                format('%s reported, was %s', p_verdict, facts.try_status));
+        RETURN QUERY SELECT false, facts.recipient_id, NULL::bigint, NULL::bigint, NULL::smallint, NULL::timestamptz;
+        RETURN;
+    END IF;
+
+    -- What the outcome makes of the message.
+    v_attempts := facts.attempts + CASE WHEN p_verdict = 'deferred' AND p_charged THEN 1 ELSE 0 END;
+    IF p_verdict = 'accepted' THEN
+        v_kind := 'sent'; v_after := 'sent';
+    ELSIF p_verdict = 'in_doubt' THEN
+        v_kind := 'in_doubt'; v_after := 'in_doubt';
+    ELSIF p_verdict = 'refused' THEN
+        v_kind := 'refused'; v_after := 'failed'; v_reason := 'refused by ' || coalesce(nullif(p_fault, ''), 'relay');
+    ELSIF facts.ended_at IS NOT NULL THEN
+        v_kind := 'deferred'; v_after := 'cancelled'; v_reason := 'the sequence was stopped';
+    ELSIF v_attempts >= cardinality(p_waits) THEN
+        v_kind := 'deferred'; v_after := 'failed'; v_reason := 'refused for now too often';
+    ELSE
+        v_kind := 'deferred'; v_after := 'due';
+    END IF;
+
+    v_now := clock_timestamp();
     WITH settled AS (
         UPDATE outreach_sendattempt
            SET status = p_verdict, phase = p_phase, code = p_code, reply = p_reply,
-               settled_at = CASE WHEN p_verdict <> 'in_doubt' THEN clock_timestamp() END
+               settled_at = CASE WHEN p_verdict <> 'in_doubt' THEN v_now END
          WHERE id = p_attempt AND status IN ('begun', 'in_doubt')),
     followed AS (
         UPDATE outreach_message
-           SET status = p_after, claim_id = NULL, attempts = p_attempts, reason = p_reason,
-               sent_at = CASE WHEN p_after = 'sent' THEN clock_timestamp() END,
-               due_at = coalesce(clock_timestamp() + make_interval(secs => p_wait), due_at)
-         WHERE id = p_message)
+           SET status = v_after, claim_id = NULL, attempts = v_attempts, reason = v_reason,
+               sent_at = CASE WHEN v_after = 'sent' THEN v_now END,
+               due_at = CASE WHEN v_after = 'due' THEN v_now + make_interval(secs => p_waits[v_attempts + 1])
+                             ELSE due_at END
+         WHERE id = v_message)
     INSERT INTO outreach_outreachevent
         (kind, layer, worker, message_id, claim_id, attempt_id, before, after, reason)
-    VALUES (p_kind, p_layer, p_worker, p_message, p_claim, p_attempt, p_before, p_after, p_why);
-    IF p_after <> 'sent' THEN RETURN; END IF;
-    RETURN QUERY
-    WITH sent AS (
-        SELECT message.*, step."order"
-          FROM outreach_message message JOIN outreach_step step ON step.id = message.step_id
-         WHERE message.id = p_message),
-    next AS (
-        SELECT id, delay FROM outreach_step
-         WHERE campaign_id = (SELECT campaign_id FROM sent) AND "order" > (SELECT "order" FROM sent)
-         ORDER BY "order" LIMIT 1),
-    planned AS (
-        INSERT INTO outreach_message (campaign_id, enrolment_id, step_id, recipient_id, due_at)
-        SELECT sent.campaign_id, sent.enrolment_id, next.id, sent.recipient_id, sent.sent_at + next.delay
-          FROM sent, next, outreach_enrolment enrolment
-         WHERE enrolment.id = sent.enrolment_id AND enrolment.ended_at IS NULL
-        ON CONFLICT (enrolment_id, step_id) DO NOTHING),
-    completed AS (
-        UPDATE outreach_enrolment SET ended_at = clock_timestamp(), end_reason = 'completed'
-         WHERE id = p_enrolment AND ended_at IS NULL AND NOT EXISTS (SELECT FROM next))
-    SELECT lead.uid, lead.first_assigned_at IS NOT NULL, campaign.name, sent."order", sent.sent_at
-      FROM sent
-      JOIN outreach_campaign campaign ON campaign.id = sent.campaign_id
-      JOIN outreach_enrolment enrolment ON enrolment.id = sent.enrolment_id
-      JOIN routing_lead lead ON lead.id = enrolment.lead_id;
+    VALUES (v_kind, p_layer, p_worker, v_message, facts.claim_id, p_attempt, facts.status, v_after,
+            left(btrim(format('%s %s %s', p_phase, coalesce(p_code::text, ''), p_fault))
+                 || CASE WHEN v_late THEN ' (late)' ELSE '' END, 200));
+
+    -- A dead mailbox is suppressed by the caller, and its sequences end with that, in the order of that one's locks.
+    IF v_after = 'sent' AND facts.next_id IS NOT NULL THEN
+        IF facts.ended_at IS NULL THEN
+            INSERT INTO outreach_message (campaign_id, enrolment_id, step_id, recipient_id, due_at)
+            VALUES (facts.campaign_id, facts.enrolment_id, facts.next_id, facts.recipient_id, v_now + facts.next_delay)
+            ON CONFLICT (enrolment_id, step_id) DO NOTHING;
+        END IF;
+    ELSIF v_after IN ('sent', 'failed', 'cancelled') AND facts.ended_at IS NULL AND p_fault <> 'mailbox' THEN
+        UPDATE outreach_enrolment
+           SET ended_at = clock_timestamp(), end_reason = CASE v_after WHEN 'sent' THEN 'completed' ELSE 'failed' END
+         WHERE id = facts.enrolment_id AND ended_at IS NULL;
+    END IF;
+    RETURN QUERY SELECT true, facts.recipient_id, facts.lead_id, facts.campaign_id, facts."order",
+                        CASE WHEN v_after = 'sent' THEN v_now END;
 END $$;

@@ -36,8 +36,8 @@ class Mutant:
 MUTANTS = (
     Mutant(
         "no fence at the gate",
-        "outreach/moves/gate.py",
-        (('if facts.status != "claimed" or not facts.ours:', 'if facts.status != "claimed":'),),
+        "outreach/sql/gate.sql",
+        (("facts.status <> 'claimed' OR NOT facts.ours", "facts.status <> 'claimed'"),),
         f"{GATE}::test_a_message_of_another_claim_does_not_pass_i3",
     ),
     Mutant(
@@ -84,13 +84,16 @@ MUTANTS = (
         "outreach/moves/gate.py",
         (
             (
-                "        facts = Facts(*row)\n",
-                "        until = Claim.objects.get(token=token).lease_until\n"
-                "        facts = Facts(*row)._replace(lease_runs=until > timezone.now())\n",
+                '    values: dict[str, Any] = {"token"',
+                "    running = Claim.objects.filter(token=token, lease_until__gt=timezone.now())\n"
+                "    running.update(lease_until=Now() + timedelta(minutes=1))\n"
+                '    values: dict[str, Any] = {"token"',
             ),
             (
-                "from django.db import",
-                "from django.utils import timezone\nfrom outreach.models import Claim\nfrom django.db import",
+                "from django.conf import",
+                "from datetime import timedelta\nfrom django.db.models.functions import Now\n"
+                "from django.utils import timezone\n"
+                "from outreach.models import Claim\nfrom django.conf import",
             ),
         ),
         f"{GATE}::test_an_expired_lease_does_not_pass_whatever_the_workers_clock_says_i3",
@@ -103,8 +106,8 @@ MUTANTS = (
     ),
     Mutant(
         "unsubscribed is not asked",
-        "outreach/moves/gate.py",
-        (("    if facts.suppressed:\n", "    if False:\n"),),
+        "outreach/sql/gate.sql",
+        (("WHEN facts.suppressed THEN", "WHEN false THEN"),),
         f"{GATE}::test_an_unsubscribe_before_the_gate_means_no_mail_i11",
     ),
 )

@@ -1,0 +1,21 @@
+"""Ask the server for one thing that is a transaction of its own."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import connection
+from django.db.transaction import TransactionManagementError
+
+
+def call_alone(statement: str, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """Execute one statement in autocommit and return its first row: what it did is committed before the answer comes.
+
+    One round trip, where BEGIN and COMMIT would be two more. Raises TransactionManagementError inside a transaction,
+    whose end would decide whether any of it holds.
+    """
+    if connection.in_atomic_block:
+        raise TransactionManagementError("This is durable only outside of any transaction.")
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        row: tuple[Any, ...] | None = cursor.fetchone()
+    return row
