@@ -7,8 +7,8 @@ from django.db import connection
 from django.db.transaction import TransactionManagementError
 
 
-def call_alone(statement: str, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """Execute one statement in autocommit and return its first row: what it did is committed before the answer comes.
+def call_alone(statement: str, values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Execute one statement in autocommit and return its one row: what it did is committed before the answer comes.
 
     One round trip, where BEGIN and COMMIT would be two more. Raises TransactionManagementError inside a transaction,
     whose end would decide whether any of it holds.
@@ -17,5 +17,5 @@ def call_alone(statement: str, values: Mapping[str, Any]) -> tuple[Any, ...] | N
         raise TransactionManagementError("This is durable only outside of any transaction.")
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-        row: tuple[Any, ...] | None = cursor.fetchone()
+        row: tuple[Any, ...] = cursor.fetchone()
     return row

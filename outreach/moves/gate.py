@@ -39,10 +39,7 @@ def begin(*, token: uuid.UUID, message_id: int, worker: str, mail_id: str, diges
     synchronous, whatever the server's default, and comes before the answer.
     """
     values: dict[str, Any] = {"token": token, "message": message_id, "quiet": settings.QUIET_PERIOD_H}
-    row = call_alone(GATE, values | {"worker": worker, "mail_id": mail_id, "digest": digest})
-    if row is None:
-        return Refused("no such message", stop=True)
-    attempt, reason, ours = row
+    attempt, reason, ours = call_alone(GATE, values | {"worker": worker, "mail_id": mail_id, "digest": digest})
     if attempt is not None:
         return Begun(attempt)
     return Refused(reason, stop=reason in STOP_THE_SENDER or not ours)

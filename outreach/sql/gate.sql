@@ -3,16 +3,19 @@
 --
 -- Locks claim, message and recipient, in this order, looks in a statement of its own, whose snapshot is taken after the
 -- locks were waited for, and writes down the intent or why there is none. Returns the try, or the reason and whether the
--- claim is the asker's; no row where there is no such message. From its first line this transaction commits
--- synchronously, whatever the server's default: a crash must not forget the intent.
+-- claim is the asker's. From its first line this transaction commits synchronously, whatever the server's default: a
+-- crash must not forget the intent.
 CREATE FUNCTION outreach_gate(
-    p_token uuid, p_message bigint, p_quiet int, p_worker text, p_mail_id text, p_digest text
-) RETURNS TABLE (o_attempt bigint, o_reason text, o_ours boolean) LANGUAGE plpgsql VOLATILE AS $$
+    p_token uuid, p_message bigint, p_quiet int, p_worker text, p_mail_id text, p_digest text,
+    OUT o_attempt bigint, OUT o_reason text, OUT o_ours boolean
+) LANGUAGE plpgsql VOLATILE
+-- One plan for each statement, by index, whatever the statistics say: a plan that was made while the ledger was empty
+-- would read all of it for every mail.
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan
+AS $$
 #variable_conflict use_column
 DECLARE
     v_locked int;
-    v_attempt bigint;
-    v_reason text;
     v_after text;
     facts record;
 BEGIN
@@ -62,10 +65,15 @@ BEGIN
             WHERE earlier.recipient_id = message.recipient_id
               AND earlier.status IN ('begun', 'accepted', 'in_doubt')) tries
      WHERE message.id = p_message;
-    IF NOT FOUND THEN RETURN; END IF;
+    IF NOT FOUND THEN
+        o_reason := 'no such message';
+        o_ours := false;
+        RETURN;
+    END IF;
 
     -- The gravest reason first.
-    v_reason := CASE
+    o_ours := facts.ours;
+    o_reason := CASE
         WHEN facts.status <> 'claimed' OR NOT facts.ours THEN 'the claim is lost'
         WHEN NOT facts.lease_runs THEN 'the lease has run out'
         WHEN NOT facts.sending_on THEN 'sending is off'
@@ -78,16 +86,16 @@ BEGIN
         WHEN facts.opens_at IS NOT NULL THEN 'outside the sending window' END;
 
     -- Guarded counter. The lock on the day's row makes gates of a paced campaign take turns for the rest of this call.
-    IF v_reason IS NULL AND facts.pace IS NOT NULL THEN
+    IF o_reason IS NULL AND facts.pace IS NOT NULL THEN
         INSERT INTO outreach_campaignday AS counted (campaign_id, day, begun)
         SELECT facts.campaign_id, facts.day, 1 WHERE facts.pace > 0
         ON CONFLICT (campaign_id, day) DO UPDATE SET begun = counted.begun + 1 WHERE counted.begun < facts.pace;
-        IF NOT FOUND THEN v_reason := 'the day''s pace is reached'; END IF;
+        IF NOT FOUND THEN o_reason := 'the day''s pace is reached'; END IF;
     END IF;
 
     -- The lease is renewed, for as long as it was given, where less than half of it is left, so that it always covers
     -- the hand-over that follows.
-    IF v_reason IS NULL THEN
+    IF o_reason IS NULL THEN
         WITH intent AS (
             INSERT INTO outreach_sendattempt
                 (message_id, step_id, recipient_id, claim_id, number, worker, mail_id, digest, begun_at)
@@ -107,27 +115,24 @@ BEGIN
         told AS (
             INSERT INTO outreach_outreachevent (kind, layer, worker, message_id, claim_id, attempt_id, before, after)
             SELECT 'begun', 'gate', p_worker, p_message, facts.claim_id, id, 'claimed', 'begun' FROM intent)
-        SELECT id INTO v_attempt FROM intent;
-        IF v_attempt IS NOT NULL THEN
-            RETURN QUERY SELECT v_attempt, ''::text, true;
-            RETURN;
-        END IF;
-        v_reason := 'a try of this step to this address may have gone out';
+        SELECT id INTO o_attempt FROM intent;
+        IF o_attempt IS NOT NULL THEN RETURN; END IF;
+        o_reason := 'a try of this step to this address may have gone out';
     END IF;
 
     -- What becomes of it. A message whose claim is lost is somebody else's to judge.
     v_after := CASE
-        WHEN v_reason IN ('the claim is lost', 'the lease has run out') THEN facts.status
-        WHEN v_reason = 'the address wants no mail' THEN 'suppressed'
-        WHEN v_reason IN ('the sequence was stopped', 'another campaign sent the same content',
+        WHEN o_reason IN ('the claim is lost', 'the lease has run out') THEN facts.status
+        WHEN o_reason = 'the address wants no mail' THEN 'suppressed'
+        WHEN o_reason IN ('the sequence was stopped', 'another campaign sent the same content',
                           'a try of this step to this address may have gone out') THEN 'cancelled'
         ELSE 'due' END;
     IF v_after <> facts.status THEN
         WITH stopped AS (
             UPDATE outreach_message
                SET status = v_after, claim_id = NULL,
-                   reason = CASE WHEN v_after <> 'due' THEN left(v_reason, 40) ELSE '' END,
-                   due_at = coalesce(CASE v_reason WHEN 'quiet period' THEN facts.quiet_until
+                   reason = CASE WHEN v_after <> 'due' THEN left(o_reason, 40) ELSE '' END,
+                   due_at = coalesce(CASE o_reason WHEN 'quiet period' THEN facts.quiet_until
                                                    WHEN 'outside the sending window' THEN facts.opens_at
                                                    WHEN 'the day''s pace is reached' THEN facts.tomorrow END, due_at)
              WHERE id = p_message
@@ -137,6 +142,5 @@ BEGIN
     END IF;
     INSERT INTO outreach_outreachevent (kind, layer, worker, message_id, claim_id, before, after, reason)
     VALUES ('turned_away', CASE WHEN facts.ours THEN 'gate' ELSE 'claim' END, p_worker, p_message, facts.claim_id,
-            facts.status, v_after, v_reason);
-    RETURN QUERY SELECT NULL::bigint, v_reason, facts.ours;
+            facts.status, v_after, o_reason);
 END $$;

@@ -150,6 +150,6 @@ KINDS: dict[int, str | CannotOccur] = {
     95: f"{MAIL}::test_capitals_make_no_second_person_and_a_tag_does",
     97: f"{UNSUBSCRIBE}::test_get_and_head_change_nothing",
     98: f"{UNSUBSCRIBE}::test_one_click_without_a_cookie_suppresses_claimed_messages_included_and_is_idempotent",
-    100: "tests/outreach/audit/test_events.py::test_two_mails_seven_seconds_apart_in_every_shape",
+    100: "tests/outreach/test_feedback.py::test_the_same_report_told_many_times_at_once_is_kept_and_acts_once",
     101: f"{GATE}::test_an_unsubscribe_takes_out_claimed_messages_at_once",
 }

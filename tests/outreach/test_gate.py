@@ -4,8 +4,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.transaction import TransactionManagementError
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from outreach.flows.launching import launch
@@ -217,6 +218,27 @@ def test_a_second_try_of_a_sent_step_is_cancelled_at_the_gate() -> None:
     again = hold(Campaign.objects.get(), worker="w2")
     assert refused(at_gate(again)) == "a try of this step to this address may have gone out"
     assert SendAttempt.objects.count() == 1
+
+
+def test_the_intent_is_flushed_before_the_answer_whatever_the_servers_default() -> None:
+    held = hold(make_running())
+    with connection.cursor() as cursor:
+        cursor.execute("SET synchronous_commit = off")
+        cursor.execute("SELECT pg_current_wal_insert_lsn()")
+        (before,) = cursor.fetchone()
+        assert isinstance(at_gate(held), Begun)
+        cursor.execute("SELECT pg_current_wal_flush_lsn() > %s::pg_lsn", [before])
+        assert cursor.fetchone() == (True,)
+        cursor.execute("RESET synchronous_commit")
+
+
+def test_the_gate_is_one_statement_and_so_is_a_settlement() -> None:
+    held = hold(make_running())
+    with CaptureQueriesContext(connection) as asked:
+        gate = at_gate(held)
+        assert isinstance(gate, Begun)
+        assert settle(attempt_id=gate.attempt, outcome=ACCEPTED, worker="w1", token=held.token)
+    assert len(asked) == 2
 
 
 def test_the_gate_is_its_own_transaction_and_says_so() -> None:
