@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('routing', '0030_service'),
+        ('routing', '0009_service'),
     ]
 
     operations = [

@@ -10,7 +10,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('routing', '0020_sources'),
+        ('routing', '0008_sources'),
     ]
 
     operations = [

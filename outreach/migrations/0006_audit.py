@@ -12,7 +12,7 @@ DROP FUNCTION outreach_settle(bigint, uuid, text, text, int, text, text, boolean
 
 
 class Migration(migrations.Migration):
-    dependencies = [('outreach', '0011_provider_events')]
+    dependencies = [('outreach', '0005_provider_events')]
 
     operations = [
         migrations.RunSQL((SQL / "gate.sql").read_text(), NO_GATE),

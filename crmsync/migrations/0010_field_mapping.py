@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('crmsync', '0041_owners'),
+        ('crmsync', '0009_owners'),
     ]
 
     operations = [

@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('routing', '0010_imports'),
+        ('routing', '0007_imports'),
     ]
 
     operations = [

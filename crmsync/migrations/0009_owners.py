@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('crmsync', '0040_attempt_by_time'),
+        ('crmsync', '0008_attempt_by_time'),
     ]
 
     operations = [

@@ -8,8 +8,8 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('outreach', '0020_audit'),
-        ('routing', '0030_service'),
+        ('outreach', '0006_audit'),
+        ('routing', '0009_service'),
     ]
 
     operations = [

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('crmsync', '0030_batches'),
+        ('crmsync', '0007_batches'),
     ]
 
     operations = [

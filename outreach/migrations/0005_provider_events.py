@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('outreach', '0010_agents'),
+        ('outreach', '0004_agents'),
     ]
 
     operations = [

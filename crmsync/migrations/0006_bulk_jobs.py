@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('crmsync', '0010_planner'),
+        ('crmsync', '0005_planner'),
     ]
 
     operations = [

@@ -14,7 +14,7 @@ SQL = Path(__file__).resolve().parent.parent / "sql"
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('crmsync', '0020_bulk_jobs'),
+        ('crmsync', '0006_bulk_jobs'),
     ]
 
     operations = [
