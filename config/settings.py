@@ -82,10 +82,11 @@ CRM_JOB_MOST_S = env.number("CRM_JOB_MOST_S", 86_400, least=10, most=604_800)
 # its relay must not believe that mails went.
 PUBLIC_URL = env.text("PUBLIC_URL", f"http://{HOST}:{PORT}")
 EMAIL_HOST = env.text("EMAIL_HOST", "")
+EMAIL_PROVIDER = env.text("EMAIL_PROVIDER", "")
 EMAIL_PORT = env.number("EMAIL_PORT", 587, least=1, most=65_535)
 MAILBOX_PORT = env.number("MAILBOX_PORT", 8002, least=1, most=65_535)
 MAILBOX_FOLDER = env.text("MAILBOX_FOLDER", "var/mailbox")
-MAIL_STAYS_HERE = CRM_IS_SANDBOX and not EMAIL_HOST
+MAIL_STAYS_HERE = CRM_IS_SANDBOX and not (EMAIL_HOST or EMAIL_PROVIDER)
 if MAIL_STAYS_HERE:
     EMAIL_HOST, EMAIL_PORT = "127.0.0.1", MAILBOX_PORT
 EMAIL_HOST_USER = env.text("EMAIL_HOST_USER", "")
@@ -94,7 +95,6 @@ EMAIL_USE_TLS = env.flag("EMAIL_USE_TLS", False)
 EMAIL_USE_SSL = env.flag("EMAIL_USE_SSL", False)
 EMAIL_PHASE_TIMEOUT_S = env.number("EMAIL_PHASE_TIMEOUT_S", 30, least=1, most=600)
 EMAIL_REPLY_TIMEOUT_S = env.number("EMAIL_REPLY_TIMEOUT_S", 600, least=1, most=3_600)  # RFC 5321, 4.5.3.2.6
-EMAIL_PROVIDER = env.text("EMAIL_PROVIDER", "")
 EMAIL_PROVIDER_KEY = env.text("EMAIL_PROVIDER_KEY", "")
 EMAIL_PROVIDER_URL = env.text("EMAIL_PROVIDER_URL", "")
 EMAIL_PROVIDER_WEBHOOK_SECRET = env.text("EMAIL_PROVIDER_WEBHOOK_SECRET", "")

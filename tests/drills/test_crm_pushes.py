@@ -17,6 +17,7 @@ from tests.crmsync.sandbox_org import ROOT, SandboxOrg
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+NAMES = ("w0", "w1", "w2", "w3")
 CONTACTS = 5_000
 ACCOUNTS = 40
 WORK = (
@@ -44,15 +45,13 @@ def test_two_pushes_over_the_same_contacts_with_a_worker_killed(org: SandboxOrg,
         )
         for file in files
     ]  # fmt: skip
-    workers = [
-        subprocess.Popen([sys.executable, "-c", WORK.format(name=f"w{n}")], cwd=ROOT, env=around) for n in range(4)
-    ]
+    workers = [subprocess.Popen([sys.executable, "-c", WORK.format(name=name)], cwd=ROOT, env=around) for name in NAMES]
     try:
-        eventually(
-            lambda: Claim.objects.live().filter(worker="w0", begun_at__isnull=False).exists(),
-            seconds=90, what="the victim is in a call",
-        )  # fmt: skip
-        workers[0].kill()
+        in_a_call = (
+            Claim.objects.live().filter(worker__in=NAMES, begun_at__isnull=False).values_list("worker", flat=True)
+        )
+        victim = eventually(in_a_call.first, seconds=90, what="a worker is in a call")
+        workers[NAMES.index(victim)].kill()
         assert [child.wait(120) for child in children] == [0, 0]
         until = time.monotonic() + 240
         while OutboxMessage.objects.open().exists():

@@ -40,7 +40,7 @@ def test_a_sender_of_notices_that_is_no_address_is_refused_at_start(
 
 
 def test_a_provider_is_one_that_rota_knows_with_its_key_and_without_a_relay_beside_it(settings: Any) -> None:
-    settings.EMAIL_PROVIDER = "pigeon"
+    settings.EMAIL_HOST, settings.EMAIL_PROVIDER = "", "pigeon"
     assert found() == ["outreach.E004"]
     settings.EMAIL_PROVIDER = "postmark"
     assert found() == ["outreach.E006"]
