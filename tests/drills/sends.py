@@ -135,7 +135,11 @@ def work(relay: Sink, *, kills: int, seed: int, until: float, say: Say) -> int:
             worker.kill()
         for worker in workers:
             worker.join()
-    reap_all()
+    # A worker may have been stopped just now, its work done and its claim not yet ended: its lease runs out first.
+    last = time.monotonic() + LEASE_S + 2
+    while Claim.objects.live().exists() and time.monotonic() < last:
+        reap_all()
+        time.sleep(0.1)
     return killed
 
 
