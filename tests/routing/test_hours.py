@@ -1,10 +1,11 @@
 """Hours, holidays and time off become shifts, and shifts decide who takes a turn."""
 
 from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.core.management import call_command
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 from django_q.models import OrmQ
 
@@ -196,3 +197,22 @@ def test_a_dry_run_of_the_plan_writes_nothing(capsys: pytest.CaptureFixture[str]
 def test_the_database_refuses(make, name: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(IntegrityError, match=name), transaction.atomic():
         make(make_rep()).save()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("zone", ["Europe/Paris", "America/Chicago", "Asia/Kolkata"])
+def test_a_span_given_on_another_places_clock_holds_at_its_own_moment_for_every_rep(zone: str) -> None:
+    """A calendar of Brussels says nine to ten; where the rep is, and what their clock says then, shifts nothing."""
+    rep, brussels = make_rep(zone=zone), ZoneInfo("Europe/Brussels")
+    nine, ten = (datetime(2026, 6, 1, hour, tzinfo=brussels) for hour in (9, 10))
+    Shift.objects.create(rep=rep, during=(nine, ten))
+    minute = timedelta(minutes=1)
+    asked = [nine - minute, nine, ten - minute, ten]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT off_because(r, moment) IS NULL"
+            "  FROM routing_rep r, unnest(%s::timestamptz[]) WITH ORDINALITY AS m(moment, n)"
+            " WHERE r.id = %s ORDER BY n",
+            [asked, rep.pk],
+        )
+        assert [there for (there,) in cursor.fetchall()] == [False, True, True, False]
