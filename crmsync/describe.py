@@ -11,7 +11,8 @@ from crmsync.gateway import Org
 
 @dataclass(frozen=True, slots=True)
 class FieldInfo:
-    """One field, as `describe` has it. `length` in characters; `values`: of a picklist that takes no others."""
+    """One field, as `describe` has it. `length` in characters; `values`: of a picklist that takes no others;
+    `rolls_up`: calculated, by no formula of its own."""
 
     name: str
     type: str
@@ -23,6 +24,8 @@ class FieldInfo:
     updateable: bool = True
     needed: bool = False
     external_id: bool = False
+    unique: bool = False
+    rolls_up: bool = False
     case_sensitive: bool = False
     values: tuple[str, ...] = ()
     refers_to: tuple[str, ...] = ()
@@ -31,11 +34,14 @@ class FieldInfo:
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """An object with its fields under their names, and the object that each prefix of an id stands for."""
+    """An object as the signed-in user may use it, with the fields that this user may see under their names, and the
+    object that each prefix of an id stands for."""
 
     name: str
     fields: Mapping[str, FieldInfo]
     prefixes: Mapping[str, str]
+    createable: bool = True
+    updateable: bool = True
 
     def field(self, name: str) -> FieldInfo | None:
         """The field of this name; Salesforce minds no capitals in names of fields."""
@@ -64,7 +70,13 @@ def read_object(org: Org, name: str) -> ObjectInfo:
             raise NoSuchObject(f"“{name}”.") from failed
         raise
     fields = {one["name"]: field_info(one) for one in answer["fields"]}
-    return ObjectInfo(found, fields, {prefix: name for name, prefix in known.items() if prefix})
+    return ObjectInfo(
+        name=found,
+        fields=fields,
+        prefixes={prefix: name for name, prefix in known.items() if prefix},
+        createable=bool(answer["createable"]),
+        updateable=bool(answer["updateable"]),
+    )
 
 
 def field_info(said: Mapping[str, Any]) -> FieldInfo:
@@ -82,6 +94,8 @@ def field_info(said: Mapping[str, Any]) -> FieldInfo:
         updateable=bool(said["updateable"]),
         needed=bool(needed),
         external_id=bool(said.get("externalId")),
+        unique=bool(said.get("unique")),
+        rolls_up=bool(said.get("calculated")) and not said.get("calculatedFormula"),
         case_sensitive=bool(said.get("caseSensitive")),
         values=tuple(values) if restricted else (),
         refers_to=tuple(said.get("referenceTo") or ()),

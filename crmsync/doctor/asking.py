@@ -1,20 +1,11 @@
 """Questions to the org about itself; nothing here writes. Each raises CallFailed where the org does not answer it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from crmsync.describe import read_object
 from crmsync.gateway import Org, soql
-
-
-@dataclass(frozen=True, slots=True)
-class Described:
-    """An object as the signed-in user may use it; a field that the user may not see is not among `fields`."""
-
-    name: str
-    creatable: bool
-    updatable: bool
-    fields: Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +16,6 @@ class Built:
     object: str
     name: str
     detail: str = ""
-
-
-def describe(org: Org, name: str) -> Described:
-    """Raises CallFailed, code NOT_FOUND, where there is no such object or the user may not see it."""
-    answer = org.call("GET", f"sobjects/{name}/describe", None, {})
-    return Described(
-        name=answer["name"],
-        creatable=bool(answer["createable"]),
-        updatable=bool(answer["updateable"]),
-        fields={each["name"]: each for each in answer["fields"]},
-    )
 
 
 def limits(org: Org) -> dict[str, tuple[int, int]]:
@@ -95,10 +75,10 @@ def tooling(org: Org, soql: str) -> list[dict[str, Any]]:
 
 
 def roll_ups(org: Org, names: Sequence[str]) -> list[Built]:
-    """Roll-up summary fields of these objects: a calculated number that describe marks, and no formula gives."""
-    found = []
-    for name in names:
-        for field in describe(org, name).fields.values():
-            if field.get("calculated") and not field.get("calculatedFormula"):
-                found.append(Built("roll-up", name, field["name"]))
-    return found
+    """Roll-up summary fields of these objects. Raises NoSuchObject, too."""
+    return [
+        Built("roll-up", name, field.name)
+        for name in names
+        for field in read_object(org, name).fields.values()
+        if field.rolls_up
+    ]

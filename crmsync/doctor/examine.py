@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from crmsync.describe import read_object
 from crmsync.doctor import asking
 from crmsync.doctor.findings import Finding, Verdict
 from crmsync.doctor.objects import examine_object
-from crmsync.errors import CallFailed, NotConfigured
+from crmsync.errors import CallFailed, NoSuchObject, NotConfigured
 from crmsync.field_map import mapping_of
 from crmsync.gateway import Org, connect
 from crmsync.lockkeys import long_id
@@ -102,10 +103,8 @@ def limits(org: Org) -> Sequence[Finding]:
 
 def one_object(org: Org, name: str) -> Sequence[Finding]:
     try:
-        described = asking.describe(org, name)
-    except CallFailed as failed:
-        if failed.fault.status != 404:
-            raise
+        described = read_object(org, name)
+    except NoSuchObject:
         text = f"The org has no object {name}, or the user may not see it."
         return [Finding(f"{name}: access", Verdict.PROBLEM, text, f"Give the run-as user access to {name}.")]
     return examine_object(described, mapping_of(name), external_id_field=settings.CRM_EXTERNAL_ID_FIELD)

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from crmsync.doctor.asking import describe
-from crmsync.errors import CallFailed, NotConfigured
+from crmsync.describe import read_object
+from crmsync.errors import CallFailed, NoSuchObject, NotConfigured
 from crmsync.gateway import connect
 
 WRITABLE_KINDS = {
@@ -25,16 +25,16 @@ class Checked:
 def check_field(*, object: str, field: str) -> Checked:
     """What the org says of this field; an org that does not answer leaves the question open."""
     try:
-        described = describe(connect(), object)
-    except (CallFailed, NotConfigured) as error:
+        described = read_object(connect(), object)
+    except (CallFailed, NotConfigured, NoSuchObject) as error:
         return Checked(asked=False, problem=f"The org was not asked: {error}")
-    known = next((each for name, each in described.fields.items() if name.lower() == field.lower()), None)
+    known = described.field(field)
     if known is None:
         return Checked(True, f"{object} has no field {field}, or Rota's user in the org may not see it.")
-    if known["name"] != field:
-        return Checked(True, f"The field is called {known['name']}, in these letters.")
-    if not (known["createable"] and known["updateable"]):
+    if known.name != field:
+        return Checked(True, f"The field is called {known.name}, in these letters.")
+    if not (known.createable and known.updateable):
         return Checked(True, f"{field} is read-only for Rota's user in the org.")
-    if known["type"] not in WRITABLE_KINDS:
-        return Checked(True, f"{field} is of type {known['type']}, which Rota does not write.")
-    return Checked(True, kind=known["type"], length=known["length"] or None)
+    if known.type not in WRITABLE_KINDS:
+        return Checked(True, f"{field} is of type {known.type}, which Rota does not write.")
+    return Checked(True, kind=known.type, length=known.length or None)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from crmsync.doctor import asking
-from crmsync.errors import CallFailed, NotConfigured
+from crmsync.errors import CallFailed, NoSuchObject, NotConfigured
 from crmsync.gateway import connect
 
 
@@ -25,4 +25,6 @@ def built_in(names: Sequence[str]) -> tuple[list[asking.Built], str]:
             found += [each for each in ask(org) if each.object in names]
         except CallFailed as failed:
             silent.append(f"{what} ({failed.fault.code or failed.fault.status})")
+        except NoSuchObject as gone:
+            silent.append(f"{what} ({gone})")
     return found, f"The org did not tell its {', '.join(silent)}." if silent else ""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from crmsync.doctor.asking import Described
+from crmsync.describe import ObjectInfo
 from crmsync.doctor.findings import Finding, Verdict
 from crmsync.mapping import ObjectMapping
 
@@ -10,9 +10,9 @@ KEY_LENGTH = 36
 """Characters of Rota's key of a lead, a UUID."""
 
 
-def access(described: Described) -> Iterator[Finding]:
+def access(described: ObjectInfo) -> Iterator[Finding]:
     step, name = f"{described.name}: access", described.name
-    missing = [word for word, has in (("create", described.creatable), ("edit", described.updatable)) if not has]
+    missing = [word for word, has in (("create", described.createable), ("edit", described.updateable)) if not has]
     if missing:
         fix = f"Give the run-as user's permission set {' and '.join(missing)} on {name}."
         yield Finding(step, Verdict.PROBLEM, f"The user may not {' or '.join(missing)} {name} records.", fix)
@@ -20,7 +20,7 @@ def access(described: Described) -> Iterator[Finding]:
         yield Finding(step, Verdict.OK, f"The user may create and edit {name} records.")
 
 
-def external_id(described: Described, field_name: str) -> Iterator[Finding]:
+def external_id(described: ObjectInfo, field_name: str) -> Iterator[Finding]:
     step = f"{described.name}: {field_name}"
     field = described.fields.get(field_name)
     if field is None:
@@ -32,13 +32,13 @@ def external_id(described: Described, field_name: str) -> Iterator[Finding]:
         )
         return
     wrong = []
-    if not field["externalId"]:
+    if not field.external_id:
         wrong.append("is no external id")
-    if not field["unique"]:
+    if not field.unique:
         wrong.append("is not unique, so that two records could answer to one key")
-    if field["type"] == "string" and field["length"] < KEY_LENGTH:
-        wrong.append(f"holds {field['length']} characters of {KEY_LENGTH}")
-    if not (field["createable"] and field["updateable"]):
+    if field.type == "string" and field.length < KEY_LENGTH:
+        wrong.append(f"holds {field.length} characters of {KEY_LENGTH}")
+    if not (field.createable and field.updateable):
         wrong.append("cannot be edited by this user")
     if wrong:
         text = f"{field_name} {'; it '.join(wrong)}."
@@ -47,7 +47,7 @@ def external_id(described: Described, field_name: str) -> Iterator[Finding]:
         yield Finding(step, Verdict.OK, f"{field_name} is there: external id, unique, editable.")
 
 
-def fields(described: Described, table: ObjectMapping) -> Iterator[Finding]:
+def fields(described: ObjectInfo, table: ObjectMapping) -> Iterator[Finding]:
     """Every field that the mapping names exists, can be written, and is long enough."""
     step = f"{described.name}: fields"
     sound = True
@@ -61,31 +61,27 @@ def fields(described: Described, table: ObjectMapping) -> Iterator[Finding]:
                 f"{theirs} ({ours}) does not exist, or the user may not see it: every record with it would be refused.",
                 f"Create {theirs}, or give the user's permission set access to it, or map {ours} elsewhere.",
             )
-        elif not (field["createable"] and field["updateable"]):
+        elif not (field.createable and field.updateable):
             sound = False
             yield Finding(
                 step, Verdict.PROBLEM, f"{theirs} ({ours}) is read-only for this user.", f"Let the user edit {theirs}."
             )
-        elif (most := table.lengths.get(theirs)) and field["length"] and field["length"] < most:
+        elif (most := table.lengths.get(theirs)) and field.length and field.length < most:
             sound = False
             yield Finding(
                 step,
                 Verdict.WARNING,
-                f"{theirs} holds {field['length']} characters where Rota sends up to {most}.",
+                f"{theirs} holds {field.length} characters where Rota sends up to {most}.",
                 f"Lengthen {theirs}; a longer text is refused with STRING_TOO_LONG.",
             )
     if sound:
         yield Finding(step, Verdict.OK, f"All {len(table.fields)} fields that Rota writes can be written.")
 
 
-def required(described: Described, table: ObjectMapping, external_id_field: str) -> Iterator[Finding]:
+def required(described: ObjectInfo, table: ObjectMapping, external_id_field: str) -> Iterator[Finding]:
     """What the org demands of a new record, and Rota does not always fill."""
     filled = {*table.required, external_id_field, "OwnerId"}
-    demanded = sorted(
-        name
-        for name, field in described.fields.items()
-        if not field["nillable"] and not field["defaultedOnCreate"] and field["createable"] and name not in filled
-    )
+    demanded = sorted(name for name, field in described.fields.items() if field.needed and name not in filled)
     step = f"{described.name}: required"
     if demanded:
         yield Finding(
@@ -98,7 +94,7 @@ def required(described: Described, table: ObjectMapping, external_id_field: str)
         yield Finding(step, Verdict.OK, "Nothing is required that Rota does not fill.")
 
 
-def examine_object(described: Described, table: ObjectMapping, *, external_id_field: str) -> Sequence[Finding]:
+def examine_object(described: ObjectInfo, table: ObjectMapping, *, external_id_field: str) -> Sequence[Finding]:
     return [
         *access(described),
         *external_id(described, external_id_field),

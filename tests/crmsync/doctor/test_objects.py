@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from crmsync.doctor.asking import Described
+from crmsync.describe import FieldInfo, ObjectInfo
 from crmsync.doctor.findings import Verdict
 from crmsync.doctor.objects import examine_object
 from crmsync.mapping import ObjectMapping
@@ -13,27 +13,19 @@ from crmsync.mapping import ObjectMapping
 TABLE = ObjectMapping(fields={"email": "Email", "company": "Company"}, required=("Company",), lengths={"Company": 255})
 
 
-def field(name: str, **changed: Any) -> dict[str, Any]:
-    sound = {
-        "name": name, "type": "string", "length": 255, "externalId": False, "unique": False, "createable": True,
-        "updateable": True, "nillable": True, "defaultedOnCreate": False,
-    }  # fmt: skip
-    return {**sound, **changed}
-
-
-def described(*, without: str = "", **changed: dict[str, Any]) -> Described:
+def described(*, without: str = "", **changed: dict[str, Any]) -> ObjectInfo:
     fields = {
-        "Email": field("Email"),
-        "Company": field("Company", nillable=False),
-        "Rota_Id__c": field("Rota_Id__c", externalId=True, unique=True),
+        "Email": FieldInfo("Email", "string", length=255),
+        "Company": FieldInfo("Company", "string", length=255, nillable=False, needed=True),
+        "Rota_Id__c": FieldInfo("Rota_Id__c", "string", length=255, external_id=True, unique=True),
     }
     for name, values in changed.items():
-        fields[name] = {**fields.get(name, field(name)), **values}
+        fields[name] = replace(fields.get(name, FieldInfo(name, "string", length=255)), **values)
     fields.pop(without, None)
-    return Described("Lead", True, True, fields)
+    return ObjectInfo("Lead", fields, {})
 
 
-def wrong(described: Described, own: dict[str, str] | None = None) -> list[tuple[str, Verdict]]:
+def wrong(described: ObjectInfo, own: dict[str, str] | None = None) -> list[tuple[str, Verdict]]:
     table = replace(TABLE, fields={**TABLE.fields, **(own or {})})
     found = examine_object(described, table, external_id_field="Rota_Id__c")
     assert all(each.fix for each in found if each.verdict != Verdict.OK)
@@ -49,17 +41,17 @@ def test_a_sound_object_has_no_finding_but_ok() -> None:
     [
         (described(without="Rota_Id__c"), "Lead: Rota_Id__c"),
         (described(Rota_Id__c={"unique": False}), "Lead: Rota_Id__c"),
-        (described(Rota_Id__c={"externalId": False}), "Lead: Rota_Id__c"),
+        (described(Rota_Id__c={"external_id": False}), "Lead: Rota_Id__c"),
         (described(Rota_Id__c={"length": 20}), "Lead: Rota_Id__c"),
         (described(Rota_Id__c={"updateable": False}), "Lead: Rota_Id__c"),
         (described(without="Email"), "Lead: fields"),
         (described(Email={"updateable": False}), "Lead: fields"),
-        (described(Region__c={"nillable": False}), "Lead: required"),
-        (Described("Lead", False, True, described().fields), "Lead: access"),
-        (Described("Lead", True, False, described().fields), "Lead: access"),
+        (described(Region__c={"nillable": False, "needed": True}), "Lead: required"),
+        (replace(described(), createable=False), "Lead: access"),
+        (replace(described(), updateable=False), "Lead: access"),
     ],
 )
-def test_what_would_have_a_record_refused_is_a_problem(object: Described, step: str) -> None:
+def test_what_would_have_a_record_refused_is_a_problem(object: ObjectInfo, step: str) -> None:
     assert wrong(object) == [(step, Verdict.PROBLEM)]
 
 
@@ -68,7 +60,7 @@ def test_a_short_field_is_a_warning() -> None:
 
 
 def test_a_required_field_with_a_default_or_filled_by_rota_is_no_finding() -> None:
-    assert wrong(described(Region__c={"nillable": False, "defaultedOnCreate": True})) == []
+    assert wrong(described(Region__c={"nillable": False})) == []
 
 
 def test_a_field_of_this_org_that_a_person_mapped_has_to_exist() -> None:
