@@ -70,9 +70,7 @@ MENU = (
         (
             Entry("routing.inboundsource", badge=lambda: InboundSource.objects.silent(), alarming=True),
             Entry("routing.inboundevent", badge=lambda: InboundEvent.objects.stuck(), alarming=True),
-            Entry("routing.inboundsource"),
             Entry("routing.import"),
-            Entry("routing.inboundevent"),
             Entry("routing.delivery"),
         ),
     ),
