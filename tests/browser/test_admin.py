@@ -1,12 +1,10 @@
 """The admin in a real browser: it logs in, keeps its numbers live, explains a lead, retries, and breaks no policy."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.cache import cache
 from django.db import transaction
 from django.utils import timezone
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -15,7 +13,7 @@ from crmsync import outbox
 from crmsync.models import DeadLetter, FailureKind, LockFailure, OutboxMessage
 from routing.by_hand import assign_now
 from routing.models import Lead, Membership, Rep, Team
-from tests.browser.chromium import complaints_of, started
+from tests.browser.chromium import complaints_of
 from tests.make import make_lead, make_source, make_team
 from tests.staff import listed, logged_in, page_of
 
@@ -33,33 +31,6 @@ LISTS = (
     *(f"crmsync_{name}" for name in ("batch", "intervention")),
     *("crmsync_orgstate", "auth_user", "auth_group", "django_q_schedule", "django_q_failure"),
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")  # the browser's driver runs a loop in this thread
-        with started() as browser:
-            yield browser
-
-
-@pytest.fixture
-def context(browser: Browser, live_server: Any) -> Iterator[BrowserContext]:
-    cache.clear()
-    with browser.new_context(base_url=live_server.url) as context:
-        context.set_default_timeout(10_000)
-        yield context
-
-
-@pytest.fixture
-def page(context: BrowserContext, live_server: Any) -> Iterator[Page]:
-    """A page of somebody logged in. At the end it must not have complained about anything."""
-    session = logged_in().cookies["sessionid"].value
-    context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])
-    page = context.new_page()
-    complaints = complaints_of(page)
-    yield page
-    assert not complaints
 
 
 def make_dead(name: str, kind: FailureKind = FailureKind.CONTENTION) -> OutboxMessage:

@@ -1,45 +1,15 @@
 """An agent is made in a real browser, and the API's own page opens there, with nothing from other hosts."""
 
 import re
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from django.core.cache import cache
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from outreach.models import Agent
 from outreach.moves.agents import digest_of
-from tests.browser.chromium import complaints_of, started
-from tests.staff import listed, logged_in
+from tests.staff import listed
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")  # the browser's driver runs a loop in this thread
-        with started() as browser:
-            yield browser
-
-
-@pytest.fixture
-def page(browser: Browser, live_server: Any) -> Iterator[Page]:
-    """A page of somebody logged in. At the end it must not have complained, nor have asked another host."""
-    cache.clear()
-    session = logged_in().cookies["sessionid"].value
-    with browser.new_context(base_url=live_server.url) as context:
-        context.set_default_timeout(10_000)
-        context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])
-        page = context.new_page()
-        complaints, foreign = complaints_of(page), []
-        page.on(
-            "request",
-            lambda asked: None if asked.url.startswith((live_server.url, "data:")) else foreign.append(asked.url),
-        )
-        yield page
-        assert not complaints and not foreign
 
 
 def test_an_agent_is_made_and_its_token_read_once(page: Page):

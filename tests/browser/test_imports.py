@@ -1,45 +1,24 @@
 """A file of leads from the upload to its verdicts in a real browser, which has no complaint."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.cache import cache
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from routing import imports
 from routing.models import Import, Lead
-from tests.browser.chromium import complaints_of, started
 from tests.make import make_source, make_team
 from tests.routing.files_of_leads import CASES
-from tests.staff import listed, logged_in
+from tests.staff import listed
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")  # the browser's driver runs a loop in this thread
-        with started() as browser:
-            yield browser
-
-
-@pytest.fixture
-def page(browser: Browser, live_server: Any, settings: Any, tmp_path: Path) -> Iterator[Page]:
-    """A page of somebody logged in. At the end it must not have complained about anything."""
-    cache.clear()
+@pytest.fixture(autouse=True)
+def _files_here(settings: Any, tmp_path: Path) -> None:
     settings.IMPORT_DIR = str(tmp_path)
-    session = logged_in().cookies["sessionid"].value
-    with browser.new_context(base_url=live_server.url, accept_downloads=True) as context:
-        context.set_default_timeout(20_000)
-        context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])
-        page = context.new_page()
-        complaints = complaints_of(page)
-        yield page
-        assert not complaints
 
 
 def shot(page: Page, name: str) -> None:

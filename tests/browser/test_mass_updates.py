@@ -1,6 +1,5 @@
 """Mass updates, held lanes and the org's switch in a real browser: light, dark, and as narrow as a phone."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,21 +12,13 @@ from playwright.sync_api import Browser, Page
 from crmsync.models import Operation
 from crmsync.moves import batches
 from crmsync.moves.interventions import hold, stop_org
-from tests.browser.chromium import complaints_of, started
+from tests.browser.chromium import complaints_of
 from tests.crmsync.push.test_cancelling import batch_of
 from tests.crmsync.rows import put_contacts
 from tests.staff import listed, logged_in, page_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 PHONE = {"width": 390, "height": 844}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-        with started() as browser:
-            yield browser
 
 
 def pages() -> list[str]:

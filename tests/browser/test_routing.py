@@ -5,47 +5,21 @@ SCREENSHOTS=FOLDER keeps pictures of the pages, light and dark and at a phone's 
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.urls import reverse
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from outreach.models import NoticeMail
 from routing.models import Assignment, Lead, Membership, Rep, RuleBook, Shift
 from routing.service_levels import keep
-from tests.browser.chromium import complaints_of, started
 from tests.make import make_source, make_team, send
 from tests.routing.rows import give
 from tests.routing.test_service_levels import given, level
-from tests.staff import listed, logged_in, page_of
+from tests.staff import listed, page_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")  # the browser's driver runs a loop in this thread
-        with started() as browser:
-            yield browser
-
-
-@pytest.fixture
-def page(browser: Browser, live_server: Any) -> Iterator[Page]:
-    """A page of somebody logged in. At the end it must not have complained about anything."""
-    cache.clear()
-    session = logged_in().cookies["sessionid"].value
-    with browser.new_context(base_url=live_server.url) as context:
-        context.set_default_timeout(15_000)
-        context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])
-        page = context.new_page()
-        complaints = complaints_of(page)
-        yield page
-        assert not complaints
 
 
 def fits(page: Page, name: str) -> None:

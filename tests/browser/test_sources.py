@@ -1,42 +1,16 @@
 """A source in a real browser: a form whose fields nobody knew, mapped with the preview in view, and replayed."""
 
 import re
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from django.core.cache import cache
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from routing.models import InboundSource, Lead
-from tests.browser.chromium import complaints_of, started
 from tests.make import make_team
 from tests.routing.providers import make_source_of, post
-from tests.staff import listed, logged_in
+from tests.staff import listed
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")  # the browser's driver runs a loop in this thread
-        with started() as browser:
-            yield browser
-
-
-@pytest.fixture
-def page(browser: Browser, live_server: Any) -> Iterator[Page]:
-    """A page of somebody logged in. At the end it must not have complained about anything."""
-    cache.clear()
-    session = logged_in().cookies["sessionid"].value
-    with browser.new_context(base_url=live_server.url) as context:
-        context.set_default_timeout(10_000)
-        context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])
-        page = context.new_page()
-        complaints = complaints_of(page)
-        yield page
-        assert not complaints
 
 
 def test_a_source_is_added_for_a_provider_that_makes_the_secret(page: Page):
