@@ -5,7 +5,7 @@ values: no model, no query, no setting is within reach of a template. A name tha
 campaign is launched, as is a value that some lead lacks, unless the template says what to write instead.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,8 +93,3 @@ def lookup(values: Mapping[str, Any], name: str) -> Any:
     for part in name.split("."):
         found = found.get(part) if isinstance(found, Mapping) else None
     return found
-
-
-def names_in(texts: Iterable[Text]) -> frozenset[str]:
-    """Every name the texts use."""
-    return frozenset().union(*(text.needed | text.optional for text in texts))

@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 from routing.models.hand_over import HandOver
 from routing.models.lead import Lead
-from routing.models.team import SCALE, Membership, Team
+from routing.models.team import Membership, Team
 
 
 class Roster(models.Model):
@@ -33,10 +33,6 @@ class Roster(models.Model):
 class AssignmentQuerySet(models.QuerySet["Assignment"]):
     def current(self) -> "AssignmentQuerySet":
         return self.filter(ended_at=None)
-
-    def movable(self) -> "AssignmentQuerySet":
-        """Current, and not a person's choice: what an automatic move may end."""
-        return self.current().filter(chosen_by="")
 
 
 class Assignment(models.Model):
@@ -109,8 +105,3 @@ class Assignment(models.Model):
 
     def __str__(self) -> str:
         return f"turn {self.turn} of {self.team}"
-
-    @property
-    def leads_behind_before(self) -> float:
-        """Leads the member was behind its share when the turn began; negative: ahead."""
-        return self.lag_before / SCALE

@@ -121,9 +121,9 @@ def test_counters_follow_a_lead_that_changes_hands() -> None:
 def test_no_automatic_move_may_end_a_persons_choice() -> None:
     team = make_team(reps=2)
     (lead,) = assigned(team)
-    assert Assignment.objects.movable().filter(lead=lead).exists()
+    assert Assignment.objects.current().filter(chosen_by="", lead=lead).exists()
     chosen = by_hand(lead, other_than(current(lead)))
-    assert not Assignment.objects.movable().filter(lead=lead).exists()
+    assert not Assignment.objects.current().filter(chosen_by="", lead=lead).exists()
     sweep_team(team_id=team.pk)
     take_turns(team_id=team.pk, lead_id=lead.pk)
     assert current(lead) == chosen
