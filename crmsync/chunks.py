@@ -4,7 +4,7 @@ Pure: it looks at what was read and locks nothing. What it proposes is claimed a
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -34,10 +34,11 @@ class Candidate:
     lock_failures: int = 0  # attempts charged to it, if the last of them met a lock
     looked_up: bool = True  # the org was asked whether it has the person already
     found_owner: str = ""  # who owned the record there before Rota first wrote it
+    seen: tuple[str, str] = ("", "")  # from which versions of the message and of its record this was read
+    keys: frozenset[str] = field(init=False, repr=False)  # all its lanes; asked for often
 
-    @property
-    def keys(self) -> frozenset[str]:
-        return frozenset((self.record_key, *self.parent_keys))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "keys", frozenset((self.record_key, *self.parent_keys)))
 
     @property
     def kind(self) -> tuple[str, str]:

@@ -84,6 +84,10 @@ class Policy:
         """The rule of one relation. One that nobody declared locks always: too wide a lock costs a little time."""
         return self.relations.get(object, {}).get(name, ALWAYS)
 
+    def looks_beyond(self, object: str) -> bool:
+        """Whether what a write of the object locks depends on the parents of its parents."""
+        return any(rule.rolls_up or rule.also for rule in self.relations.get(object, {}).values())
+
     def locked_when_saved(self, object: str) -> Iterable[tuple[str, Relation]]:
         """The relations of an object whose targets are locked whenever a record of it is saved."""
         return [(name, rule) for name, rule in self.relations.get(object, {}).items() if rule.update == "always"]

@@ -4,7 +4,7 @@ import logging
 from dataclasses import asdict, dataclass
 
 from crmsync.moves.lanes import prune_lanes
-from crmsync.moves.piles import prune_empty
+from crmsync.moves.pruning import prune_empty_piles
 from crmsync.moves.reap import prune_claims, reap_next
 
 log = logging.getLogger(__name__)
@@ -48,6 +48,6 @@ def reap() -> Harvest:
         found.put_back += reaped.put_back
         found.dead += reaped.dead
     found.lanes_pruned = prune_lanes(idle_s=IDLE_LANE_S, most=MOST_PRUNED)
-    found.piles_pruned = prune_empty(idle_s=IDLE_LANE_S, most=MOST_PRUNED)
+    found.piles_pruned = prune_empty_piles(idle_s=IDLE_LANE_S, most=MOST_PRUNED)
     found.claims_pruned = prune_claims(older_s=OLD_CLAIM_S, most=MOST_PRUNED)
     return found

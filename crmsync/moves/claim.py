@@ -9,7 +9,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -21,18 +21,28 @@ from django.db.models.functions import Now
 from crmsync import roads
 from crmsync.backoff import MOST_ROWS
 from crmsync.chunks import Candidate, Lanes, by_collections, choose
-from crmsync.models import OutboxMessage
+from crmsync.models import CrmRecord, OutboxMessage
 from crmsync.moves import piles
 from crmsync.moves.lanes import add_lanes
 from crmsync.moves.org import admit, bulk_is_open, open_priorities
 from crmsync.moves.pace import pace
-from crmsync.moves.reading import READ, candidates_of, look, note_passed, put_off
+from crmsync.moves.reading import (
+    RECORD_SEEN,
+    SEEN,
+    candidates_of,
+    look,
+    note_passed,
+    policy,
+    put_off,
+    read,
+)
 from crmsync.moves.reserve import PATIENCE_MS, reserve
 
 HEAD = 200
 WINDOWS = 5  # how many heads deep a worker looks past lanes that others hold
 PICKS = 5  # how often a worker chooses anew when all of what it chose was in somebody's way
-PLAN_S = 1.0  # how long a worker that asks for a chunk plans, at most, while messages are in no pile yet
+AHEAD = 5_000  # rows in piles, of some parents more than of others
+PLAN_S = 1.0  # how long a worker that asks for a chunk plans, at most
 NO_LANES: Lanes = {}
 INTERACTIVE, MASS = OutboxMessage.Priority.INTERACTIVE, OutboxMessage.Priority.MASS
 
@@ -78,7 +88,7 @@ def claim_passed(*, worker: str, mass: bool) -> Chunk | None:
     passed = OutboxMessage.objects.due().newest().filter(passed_at__isnull=False, passed_at__lte=late)
     if not mass:
         passed = passed.filter(priority=INTERACTIVE)
-    head = list(passed.order_by("passed_at", "pk").values_list(*READ, named=True)[:HEAD])
+    head = read(passed.order_by("passed_at", "pk")[:HEAD])
     if not head:
         return None
     looked = look(candidates_of(head))
@@ -111,7 +121,7 @@ def read_head(*, priority: int, since: datetime | None, seen: Sequence[int]) -> 
     head = OutboxMessage.objects.due().newest().filter(priority=priority)
     if since is not None:
         head = head.filter(due_at__gte=since).exclude(pk__in=seen)
-    return list(head.order_by("due_at", "pk").values_list(*READ, named=True)[:HEAD])
+    return read(head.order_by("due_at", "pk")[:HEAD])
 
 
 def take_first(*, worker: str, sendable: Sequence[Candidate], lanes: Lanes) -> Chunk | None:
@@ -125,29 +135,36 @@ def take_first(*, worker: str, sendable: Sequence[Candidate], lanes: Lanes) -> C
 
 
 def claim_mass(*, worker: str, mass_here: int | None, plan: bool) -> tuple[Chunk | None, int]:
-    """A chunk of the longest pile and of those that fit beside it; or how many messages were put into piles instead."""
+    """A chunk of the longest pile and of those that fit beside it; or how many messages were put into piles instead.
+
+    That is done while the piles hold too little to know which will be the longest, and, as nobody waits for it, by the
+    last who may begin a chunk.
+    """
     with transaction.atomic(durable=True):
         if not piles.take_turn():
             return None, 0
-        if plan and (planned := piles.plan_some()):
+        running = pace(worker=worker)
+        too_little = plan and (running.is_last or piles.hold_less_than(AHEAD))
+        if too_little and (planned := piles.plan_some()):
             return None, planned
-        if not pace(worker=worker).has_room(most_here=mass_here):
+        if not running.has_room(most_here=mass_here):
             return None, 0
+        crew = running.live + 1 if too_little else 1  # known to be the last rows: they are shared out
         for _ in range(PICKS):
             limits = Limits()
-            picked, most = piles.pick(limit_of=limits, dice=random.random())
+            picked, most = piles.pick(limit_of=limits, crew=crew, dice=random.random())
             if not picked:
                 break
-            read = piles.read_piles(picked, most=most)
-            looked = look(read)
+            rows = piles.read_piles(picked, most=most)
+            looked = look(rows)
             put_off(looked.later)
             note_passed(looked.passed)
-            away = [row for row in read if row.message_id in looked.later] + looked.passed
+            away = [row for row in rows if row.message_id in looked.later] + looked.passed
             chunk = None
             if chosen := choose(looked.sendable, looked.lanes, limits):
                 chunk = hold(worker=worker, wanted=chosen, lanes=looked.lanes, limits=limits)
             gone = Counter(row.pile or "" for row in (*away, *(chunk.rows if chunk else ())))
-            piles.shrink(picked, read=read, gone=gone, whole=len(read) < most)
+            piles.shrink(picked, read=rows, gone=gone, whole=len(rows) < most)
             if chunk:
                 return chunk, 0
     return None, 0
@@ -208,12 +225,6 @@ SELECT key FROM crmsync_lane
    AND (reserved_until IS NULL OR reserved_until <= clock_timestamp() OR reserved_for = ANY (%s))
  ORDER BY key FOR NO KEY UPDATE SKIP LOCKED
 """
-# The messages. Proves: still pending and the newest, and nobody absorbs them until we commit. The loser skips.
-LOCK_MESSAGES = """
-SELECT m.id FROM crmsync_outboxmessage AS m JOIN crmsync_crmrecord AS r ON r.id = m.record_id
- WHERE m.id = ANY (%s) AND m.status = 'pending' AND m.due_at <= clock_timestamp() AND m.version = r.version
- ORDER BY m.id FOR NO KEY UPDATE OF m SKIP LOCKED
-"""
 # The claim they name follows in the same transaction.
 NEW_LANES = """
 INSERT INTO crmsync_lane (key, claim_id) SELECT key, %s FROM unnest(%s::text[]) AS u(key) ORDER BY key
@@ -233,19 +244,23 @@ UPDATE crmsync_lane
 """
 
 
-def unchanged(locked: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """Those that still are what they were when they were chosen. Call inside a transaction that has locked them.
+def lock_messages(wanted: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Those of the wanted messages that are ours now, as they were read. Call in a transaction that has their lanes.
 
-    Read in a new statement, with the lanes ours: what somebody put back into a message, or the CRM confirmed of its
-    record, since then. It would be sent without that, or under too few lanes; the next look sees it.
+    The lock proves: nobody absorbs them or puts anything back into them until we commit. The loser skips. What somebody
+    put back into a message, or the CRM confirmed of its record, between the look and our lanes would be sent without
+    that, or under too few lanes: such a one is left to the next look.
     """
-    rows = OutboxMessage.objects.due().filter(pk__in=[row.message_id for row in locked]).values_list(*READ, named=True)
-    now = {row.message_id: row for row in candidates_of(list(rows))}
-    return tuple(
-        row
-        for row in locked
-        if (there := now.get(row.message_id)) and replace(there, pile=row.pile, passed_at=row.passed_at) == row
-    )
+    due = OutboxMessage.objects.due().filter(pk__in=[row.message_id for row in wanted]).order_by("pk")
+    locked = due.select_for_update(skip_locked=True, no_key=True, of=("self",))
+    messages = dict(locked.values_list("pk", SEEN))
+    records = dict(CrmRecord.objects.filter(pk__in=[row.record_id for row in wanted]).values_list("pk", RECORD_SEEN))
+    mine = tuple(row for row in wanted if (messages.get(row.message_id), records.get(row.record_id)) == row.seen)
+    if not any(policy().looks_beyond(object) for object in {row.object for row in mine}):
+        return mine
+    again = read(OutboxMessage.objects.filter(pk__in=[row.message_id for row in mine]))
+    keys = {row.message_id: row.keys for row in candidates_of(again)}
+    return tuple(row for row in mine if keys[row.message_id] == row.keys)
 
 
 def hold(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes, limits: Limits | None = None) -> Chunk | None:
@@ -262,9 +277,7 @@ def hold(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes, limits: Limi
             new = {key for (key,) in cursor.fetchall()}
         cursor.execute(LOCK_LANES, [[key for key in keys if key not in new], ids])
         free = new.union(key for (key,) in cursor.fetchall())
-        cursor.execute(LOCK_MESSAGES, [[row.message_id for row in wanted if free.issuperset(row.keys)]])
-        mine = {message_id for (message_id,) in cursor.fetchall()}
-    rows = unchanged([candidate for candidate in wanted if candidate.message_id in mine])
+    rows = lock_messages([row for row in wanted if free.issuperset(row.keys)])
     held = {key for row in rows for key in row.keys}
     admitted = bool(rows) and admit()
     with connection.cursor() as cursor:

@@ -21,7 +21,7 @@ from crmsync.errors import ClaimLost, Fault
 from crmsync.models import BulkJob, Claim, OutboxMessage
 from crmsync.moves import org
 from crmsync.moves.claim import Chunk
-from crmsync.moves.reading import READ, candidates_of
+from crmsync.moves.reading import candidates_of, read
 
 Status = BulkJob.Status
 
@@ -70,13 +70,13 @@ def take_job(*, worker: str) -> Taken | None:
 
 def chunk_of(job: BulkJob) -> Chunk:
     """The rows that lie in the job: all that its claim still holds."""
-    messages = OutboxMessage.objects.filter(claim=job.claim_id).order_by("pk").values_list(*READ, named=True)
+    messages = read(OutboxMessage.objects.filter(claim=job.claim_id).order_by("pk"))
     return Chunk(
         token=job.claim_id,
         worker=job.worker,
         object=job.object,
         operation=job.operation,
-        rows=tuple(candidates_of(list(messages))),
+        rows=tuple(candidates_of(messages)),
         road=job.road,
     )
 

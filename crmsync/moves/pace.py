@@ -79,6 +79,11 @@ class Pace:
     here: int
     most: int
 
+    @property
+    def is_last(self) -> bool:
+        """With one chunk more there are as many as there may be."""
+        return self.live + 1 >= self.most
+
     def has_room(self, *, most_here: int | None) -> bool:
         return self.live < self.most and (most_here is None or self.here < most_here)
 

@@ -11,15 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import connection
 
 from crmsync.backoff import MOST_ROWS
 from crmsync.chunks import Candidate, Limit
 from crmsync.lockkeys import record_key
 from crmsync.models import OutboxMessage, Pile
-from crmsync.moves.reading import READ, candidates_of, lock_keys_of, parents_coming
+from crmsync.moves.parents import parents_coming
+from crmsync.moves.reading import candidates_of, lock_keys_of, read
 
-PLANNED = 2_000  # messages planned in one transaction: some tens of milliseconds
+PLANNED = 2_000  # messages planned in one transaction: about two tenths of a second
 TURN_MS = 1_000
 SEEN = 200  # piles looked at in one statement
 LEFT_S = 60  # a pile nobody has taken from for so long is taken before longer ones, now and then
@@ -195,18 +196,18 @@ def see(statement: str, **values: Any) -> list[Picked]:
                 return found
 
 
-def pick(*, limit_of: Limit, dice: float) -> tuple[list[Picked], int]:
+def pick(*, limit_of: Limit, dice: float, crew: int = 1) -> tuple[list[Picked], int]:
     """The piles of the next chunk, and how many rows it may have: the longest pile, then the longest that still fit.
 
-    Now and then (`dice`, 0 to 1) a pile that was left for long goes first, so that none waits for ever. Call inside a
-    transaction that has the turn.
+    `crew`: among how many workers what is left is shared out. Now and then (`dice`, 0 to 1) a pile that was left for
+    long goes first, so that none waits for ever. Call inside a transaction that has the turn.
     """
     seen = see(LEFT)[:1] if dice < LEFT_SHARE else []
     seen = seen or see(LONGEST)
     if not seen:
         return [], 0
     leader = seen[0]
-    limit = limit_of(leader.kind, 0, leader.most_rows)
+    limit = shared_out(limit_of(leader.kind, 0, leader.most_rows), leader=leader, seen=seen, crew=crew)
     picked, room = [leader], limit - leader.waiting
     others = [pile for pile in seen[1:] if pile.kind == leader.kind]
     while room > 0:
@@ -224,11 +225,24 @@ def pick(*, limit_of: Limit, dice: float) -> tuple[list[Picked], int]:
     return picked, limit
 
 
+def shared_out(limit: int, *, leader: Picked, seen: Sequence[Picked], crew: int) -> int:
+    """The rows of a chunk where less is left than a full one for each of the crew: an equal share, so that nobody has
+    nothing to do while the last full chunks are under way.
+
+    Half a chunk at least, for each costs the org a transaction; and as much of the longest pile as fits, whose chunks
+    can only follow one another. Jobs are not shared out: the org runs the rows of each side by side.
+    """
+    if crew == 1 or limit > MOST_ROWS or sum(pile.waiting for pile in seen if pile.kind == leader.kind) >= crew * limit:
+        return limit
+    share = -(-due_of(*leader.kind, most=crew * limit) // crew)
+    return min(limit, max(limit // 2, share, leader.waiting))
+
+
 def read_piles(picked: Sequence[Picked], *, most: int) -> list[Candidate]:
     """The messages of these piles, pile by pile, each from its oldest on; `most` of them at most."""
     places = {pile.key: place for place, pile in enumerate(picked)}
     rows = OutboxMessage.objects.due().newest().filter(pile__in=list(places))
-    messages = list(rows.order_by("pk").values_list(*READ, named=True)[:most])
+    messages = read(rows.order_by("pk")[:most])
     return candidates_of(sorted(messages, key=lambda message: places[message.pile]))
 
 
@@ -258,28 +272,13 @@ def shrink(picked: Sequence[Picked], *, read: Sequence[Candidate], gone: Mapping
         cursor.execute(SHRINK, [[p.key for p in picked], left, [p.key in gone for p in picked]])
 
 
+def hold_less_than(rows: int) -> bool:
+    """Fewer messages wait in piles than so many."""
+    longest = Pile.objects.filter(waiting__gt=0).order_by("-waiting").values_list("waiting", flat=True)
+    return sum(longest[: MOST_ROWS // 2]) < rows and sum(longest[:rows]) < rows
+
+
 def due_of(object: str, operation: str, *, most: int) -> int:
     """How many mass messages of the object and operation wait in piles; counted up to about `most`."""
     longest = Pile.objects.filter(object=object, operation=operation, waiting__gt=0).order_by("-waiting")
     return sum(longest.values_list("waiting", flat=True)[:most])
-
-
-EMPTY = """
-DELETE FROM crmsync_pile WHERE key = ANY (ARRAY(
-    SELECT key FROM crmsync_pile
-     WHERE waiting = 0 AND since_at < clock_timestamp() - %s * interval '1 second'
-     ORDER BY since_at LIMIT %s))
-RETURNING key
-"""
-
-
-def prune_empty(*, idle_s: float, most: int) -> int:
-    """Delete piles that have long been empty; none while others plan. A message in one, if any, is planned anew."""
-    with transaction.atomic(durable=True):
-        if not take_turn():
-            return 0
-        with connection.cursor() as cursor:
-            cursor.execute(EMPTY, [idle_s, most])
-            pruned = [key for (key,) in cursor.fetchall()]
-            cursor.execute(LEAVE, [pruned, []])
-            return len(pruned)

@@ -1,4 +1,4 @@
-"""Delete messages that settled long ago, with their attempts and the claims these leave without any.
+"""Delete messages that settled long ago, with their attempts and the claims these leave without any; and empty piles.
 
 A message stays while anything may ask for it: the newest of its record, one that a dead message of the record may have
 to be compared with, one that another went into, one of a mass update whose verdicts are still kept. Dead letters stay:
@@ -8,6 +8,7 @@ they are somebody's work.
 from django.db import connection, transaction
 
 from crmsync.models import Pruning
+from crmsync.moves.piles import LEAVE, take_turn
 
 # Looks at the next messages in the order in which they were written; what went into a newer one is older than it.
 PRUNE = """
@@ -54,3 +55,24 @@ def prune_next(*, days: int, batch_days: int, most: int) -> tuple[int, bool]:
                 cursor.execute(CLAIMS, [claims])
         Pruning.objects.filter(pk=1).update(after=last or 0)
     return len(messages or ()), last is None
+
+
+EMPTY_PILES = """
+DELETE FROM crmsync_pile WHERE key = ANY (ARRAY(
+    SELECT key FROM crmsync_pile
+     WHERE waiting = 0 AND since_at < clock_timestamp() - %s * interval '1 second'
+     ORDER BY since_at LIMIT %s))
+RETURNING key
+"""
+
+
+def prune_empty_piles(*, idle_s: float, most: int) -> int:
+    """Delete piles that have long been empty; none while others plan. A message in one, if any, is planned anew."""
+    with transaction.atomic(durable=True):
+        if not take_turn():
+            return 0
+        with connection.cursor() as cursor:
+            cursor.execute(EMPTY_PILES, [idle_s, most])
+            pruned = [key for (key,) in cursor.fetchall()]
+            cursor.execute(LEAVE, [pruned, []])
+            return len(pruned)

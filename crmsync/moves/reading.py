@@ -11,17 +11,22 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Q, QuerySet, TextField
+from django.db.models.expressions import RawSQL
 
 from crmsync import lockkeys, lockpolicy
 from crmsync.chunks import Candidate, LaneView, open_to
 from crmsync.models import CrmRecord, FailureKind, Operation, OutboxMessage
+from crmsync.moves.parents import parents_first
 
 READ = (
     "pk", "version", "operation", "priority", "attempts", "fields", "parents", "pile", "passed_at", "due_at",
     "failure_kind", "record_id", "record__object", "record__external_id", "record__parents",
     "record__delivered_version", "record__crm_id", "record__written_as", "record__looked_up_at", "record__found_owner",
 )  # fmt: skip
+# Which versions of the two rows were read, by Postgres's own mark: it changes with every update, and with nothing else.
+SEEN = RawSQL("crmsync_outboxmessage.xmin::text", [], output_field=TextField())
+RECORD_SEEN = RawSQL("crmsync_crmrecord.xmin::text", [], output_field=TextField())
 PARENT_PAUSE_MS = 500  # before a row whose parent is being created right now is looked at again
 
 
@@ -41,8 +46,14 @@ Parents = Sequence[lockkeys.Parent]
 Kin = tuple[str, str, bool, Parents, Parents]
 
 
+def read(messages: QuerySet[OutboxMessage]) -> list[Any]:
+    """The messages as `candidates_of` takes them: all it needs of them and their records, in one query."""
+    rows = messages.annotate(seen=SEEN, record_seen=RECORD_SEEN)
+    return list(rows.values_list(*READ, "seen", "record_seen", named=True))
+
+
 def candidates_of(messages: Sequence[Any]) -> list[Candidate]:
-    """The messages (rows of READ) with their lock keys, in their order."""
+    """The messages (rows of `read`) with their lock keys, in their order."""
     kins: list[Kin] = [
         (
             object_of(each),
@@ -78,6 +89,7 @@ def candidate_of(message: Any, parent_keys: tuple[str, ...]) -> Candidate:
         lock_failures=message.attempts if message.failure_kind == FailureKind.CONTENTION else 0,
         looked_up=message.record__looked_up_at is not None,
         found_owner=message.record__found_owner,
+        seen=(message.seen, message.record_seen),
     )
 
 
@@ -92,21 +104,26 @@ def operation_of(message: Any) -> str:
     return Operation.UPDATE if adopts and message.operation == Operation.UPSERT else str(message.operation)
 
 
+def policy() -> lockpolicy.Policy:
+    """The lock policy of this org."""
+    return lockpolicy.declared(settings.CRM_RELATIONS, owner_locks=settings.CRM_OWNER_LOCKS)
+
+
 def lock_keys_of(kins: Sequence[Kin], fields: Sequence[Mapping[str, Any]] | None = None) -> list[tuple[str, ...]]:
     """The lock keys beside the record's own, one tuple for each of these. Without their `fields`, rather more."""
-    policy = lockpolicy.declared(settings.CRM_RELATIONS, owner_locks=settings.CRM_OWNER_LOCKS)
+    rules = policy()
     named = [(object, parent) for object, _, _, target, before in kins for parent in (*target, *before)]
     known = lockkeys.Known(ids=ids_known(parent for _, parent in named))
     above = {
         (parent["object"], parent.get("external_id"), parent.get("crm_id"))
         for object, parent in named
-        if lockkeys.needs_family(policy, object, parent["relation"])
+        if lockkeys.needs_family(rules, object, parent["relation"])
     }
     if above:
-        known = with_families(policy, above, known)
+        known = with_families(rules, above, known)
     return [
         lockkeys.parent_keys(
-            policy,
+            rules,
             object=object,
             operation=lockpolicy.deed(operation, creating=creating),
             target=target,
@@ -205,44 +222,6 @@ def lane_of_itself(candidate: Candidate, lanes: Mapping[str, LaneView]) -> bool:
     return own is None or (own.free and own.reserved_for in (None, candidate.message_id))
 
 
-def parents_first(candidates: Iterable[Candidate]) -> dict[int, datetime | None]:
-    """Messages whose parent the CRM does not have yet while an older message brings it; with its due time if pending.
-
-    Only an older message is waited for, so that two records that name each other cannot wait for ever.
-    """
-    coming = parents_coming(
-        (parent["object"], parent["external_id"])
-        for candidate in candidates
-        for parent in candidate.parents
-        if "external_id" in parent
-        and (parent["object"], parent["external_id"]) != (candidate.object, candidate.external_id)
-    )
-    waiting: dict[int, datetime | None] = {}
-    for candidate in candidates:
-        for parent in candidate.parents:
-            message = coming.get((parent["object"], parent.get("external_id", "")))
-            if message and message.pk < candidate.message_id:
-                waiting[candidate.message_id] = message.due_at if message.status == message.Status.PENDING else None
-    return waiting
-
-
-def parents_coming(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], OutboxMessage]:
-    """The open messages that create these records (object, external id)."""
-    wanted = set(names)
-    if not wanted:
-        return {}
-    return {
-        (message.record.object, message.record.external_id): message
-        for message in OutboxMessage.objects.open()
-        .filter(
-            record__object__in={name for name, _ in wanted},
-            record__external_id__in={external_id for _, external_id in wanted},
-            record__delivered_version__isnull=True,
-        )
-        .select_related("record")
-    }
-
-
 PUT_OFF = """
 WITH later AS MATERIALIZED (
     SELECT m.id, CASE WHEN m.pile IS NULL THEN u.until
@@ -260,6 +239,8 @@ UPDATE crmsync_outboxmessage AS m SET due_at = greatest(m.due_at, later.until), 
 def put_off(until: Mapping[int, datetime | None]) -> None:
     """Look at these messages again at their time. Those of a pile leave it; where their time is not known, for a
     moment."""
+    if not until:
+        return
     with connection.cursor() as cursor:
         cursor.execute(PUT_OFF, [PARENT_PAUSE_MS, list(until), list(until.values())])
 

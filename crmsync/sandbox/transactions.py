@@ -53,17 +53,21 @@ async def run(
     holder = Holder(org.next_number())
     started_at = times.now()
     works = [_Work(row, Outcome(row.record_id)) for row in rows]
+    began = time.monotonic()
     try:
         for work in works:
             _arrive(org, work, assignment_rule)
+        computed = time.monotonic() - began
         view = await _lock_and_plan(org, works, holder, all_or_none)
+        held_since = time.monotonic()
         _govern(org, works)
         if all_or_none and not all(work.alive for work in works):
             for work in works:
                 work.outcome.error = work.outcome.error or rolled_back()
         living = [work for work in works if work.alive]
         if living:
-            await org.pause(_seconds(org, works, view, holder))
+            computed += time.monotonic() - held_since  # is part of what the transaction takes
+            await org.pause(_seconds(org, works, view, holder) - computed)
         committed_at = times.now() if living else None
         records = _stamped(org, living, view, committed_at) if committed_at else []
         line = journal.entry(

@@ -12,7 +12,7 @@ from queue import Empty, Queue
 
 from crmsync.direct import Row, Target, write
 from crmsync.gateway import connect
-from crmsync.mapping import body
+from crmsync.mapping import MAPPING, body
 from tests.bench._workloads import CHUNK, Contact
 
 TRIES_MOST = 30
@@ -74,7 +74,7 @@ def send(chunk: Sequence[Contact]) -> list[Contact]:
         Row(
             row.key,
             body(
-                object="Contact",
+                table=MAPPING["Contact"],
                 fields=row.fields,
                 parents=[{"relation": "Account", "object": "Account", "external_id": row.account}],
                 external_id_field="Rota_Id__c",

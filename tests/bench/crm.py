@@ -19,7 +19,7 @@ from crmsync.gateway import connect
 from tests.bench._deliverers import Deliverers, deliverers, enqueue_accounts, enqueue_contacts
 from tests.bench._naive import send_all
 from tests.bench._result import Bench, Say, Target, machine
-from tests.bench._workloads import Contact, Costs, bound_s, workloads
+from tests.bench._workloads import CHUNK, Contact, Costs, bound_s, workloads
 from tests.bench.turns import throw_away_database
 from tests.crmsync.sandbox_org import CREDENTIALS, SandboxOrg
 
@@ -45,6 +45,7 @@ def run(*, short: bool, say: Say) -> Bench:
         sandbox(costs, workers) as org,
         deliverers(database, workers) as crew,
     ):
+        learn_the_pace(crew, workers)
         for name, load in workloads(rows).items():
             makespan = makespan_of(load, crew, costs)
             ratios[name] = round(makespan["seconds"] / makespan["bound_s"], 3)
@@ -95,6 +96,15 @@ def sandbox(costs: Costs, workers: int) -> Iterator[BenchOrg]:
             yield org
         finally:
             org.stop()
+
+
+def learn_the_pace(crew: Deliverers, workers: int) -> None:
+    """Until as many chunks go at once as there are workers, as in an org that is in use; nothing is measured."""
+    rows = [Contact(f"before-{n}", {}, f"before-{n}") for n in range(2 * workers * workers * CHUNK // 4)]
+    enqueue_accounts(rows)
+    crew.deliver(PATIENCE * len(rows) / CHUNK)
+    learned = outcome()["concurrency"]
+    assert learned >= workers, f"the pace is {learned}"
 
 
 def makespan_of(load: Sequence[Contact], crew: Deliverers, costs: Costs) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from crmsync.flows.deliver import Delivery, deliver
 from crmsync.models import BulkJob, CrmRecord, OutboxMessage
 from crmsync.moves.claim import Chunk, take
-from crmsync.moves.reading import READ, candidates_of
+from crmsync.moves.reading import candidates_of, read
 from crmsync.outbox import enqueue
 
 
@@ -99,8 +99,8 @@ def eventually(condition: Callable[[], Any], *, seconds: float = 10, what: str =
 
 def claim_everything(*, worker: str = "test:1") -> Chunk:
     """All that is due in one chunk, however many rows: what a planner may offer."""
-    due = OutboxMessage.objects.due().values_list(*READ, named=True)
-    chunk = take(worker=worker, wanted=candidates_of(list(due)))
+    due = read(OutboxMessage.objects.due())
+    chunk = take(worker=worker, wanted=candidates_of(due))
     assert chunk is not None
     return chunk
 

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from crmsync.errors import Fault
 from crmsync.models import Claim, Lane, OutboxMessage
 from crmsync.moves.claim import HEAD, claim_next, read_head, take
-from crmsync.moves.reading import READ, candidates_of
+from crmsync.moves.reading import candidates_of, read
 from crmsync.moves.settle import Outcome, settle
 from tests.crmsync.locks import row_locked
 from tests.crmsync.rows import again, put, put_contacts, run_sql, statuses
@@ -112,7 +112,7 @@ def test_what_was_put_back_into_a_message_after_it_was_chosen_is_not_sent_withou
     first = claim_next(worker="a")
     assert first is not None
     newer = put("one", email="new@x.example")
-    chosen = candidates_of(list(OutboxMessage.objects.filter(pk=newer.pk).values_list(*READ, named=True)))
+    chosen = candidates_of(read(OutboxMessage.objects.filter(pk=newer.pk)))
     settle(chunk=first, outcomes=[Outcome(first.rows[0], fault=Fault("UNABLE_TO_LOCK_ROW"))])
     run_sql("UPDATE crmsync_lane SET not_before = now()")
     run_sql("UPDATE crmsync_outboxmessage SET due_at = now() WHERE status = 'pending'")
@@ -120,3 +120,20 @@ def test_what_was_put_back_into_a_message_after_it_was_chosen_is_not_sent_withou
     again_chosen = claim_next(worker="b")
     assert again_chosen is not None
     assert again_chosen.rows[0].fields == {"phone": "1", "email": "new@x.example"}
+
+
+def test_a_row_whose_lanes_changed_with_a_grandparent_after_it_was_chosen_is_looked_at_again(
+    settings: Any,
+) -> None:
+    settings.CRM_RELATIONS = {"Contact.Account": "roll-up", "Account.Group__r": "lookup"}
+    put("a", object="Account", name="A")
+    run_sql("UPDATE crmsync_outboxmessage SET status = 'delivered', settled_at = now()")
+    run_sql("UPDATE crmsync_crmrecord SET crm_id = '0015R0000000001QAA', delivered_version = 1")
+    put("c", object="Contact", account="a", last_name="C")
+    chosen = candidates_of(read(OutboxMessage.objects.due()))
+    group = '[{"relation": "Group__r", "object": "Group__c", "external_id": "g"}]'
+    run_sql("UPDATE crmsync_crmrecord SET parents = %s WHERE object = 'Account'", [group])
+    assert take(worker="b", wanted=chosen) is None
+    again_chosen = claim_next(worker="b")
+    assert again_chosen is not None
+    assert again_chosen.rows[0].keys == {"Contact:c", "Account:a", "Group__c:g"}

@@ -49,6 +49,18 @@ def test_what_does_not_fit_whole_waits_for_another_chunk() -> None:
     assert [sizes_of(chunk) for chunk in claim_all()] == [{"a": 120, "c": 60, "d": 20}, {"b": 100}]
 
 
+def test_the_last_rows_are_shared_out_among_those_at_work() -> None:
+    """Else the last full chunks are waited for by workers with nothing to do. Half a chunk is the least."""
+    put_contacts_of({f"a{n}": 4 for n in range(250)})
+    assert [len(chunk.rows) for chunk in claim_all()] == [200, 200, 200, 100, 100, 100, 100]
+
+
+def test_the_rows_of_one_parent_are_not_shared_out() -> None:
+    """They can only follow one another, so the more in a chunk the sooner they are done."""
+    put_contacts_of({"a": 200, "b": 200, "c": 200, "last": 150})
+    assert [len(chunk.rows) for chunk in claim_all()] == [200, 200, 200, 150]
+
+
 def test_rows_of_a_chunk_are_sorted_by_parent() -> None:
     put_contacts_of({"b": 2, "a": 2})
     (chunk,) = claim_all()
@@ -195,6 +207,14 @@ def test_who_does_not_get_the_turn_leaves_the_work_to_the_others(monkeypatch: py
         other.rollback()
     assert claim_next(worker="w:1") is not None
     assert Claim.objects.count() == 2
+
+
+def test_enough_is_planned_to_know_the_longest_parent_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The longest parent comes late in the file: a worker that began with the first batch would send it last."""
+    monkeypatch.setattr("crmsync.moves.claim.PLAN_S", 60)
+    put_contacts_of({**{f"a{n}": 1 for n in range(piles.PLANNED)}, "hot": 300})
+    first = claim_next(worker="w:1")
+    assert first is not None and sizes_of(first) == {"hot": 200}
 
 
 def test_planning_and_choosing_read_by_index_at_twenty_thousand_rows() -> None:
