@@ -7,7 +7,7 @@ and the exception's class never. The rows of its test are the table; Salesforce'
 import re
 from dataclasses import dataclass
 
-from crmsync.errors import NO_ANSWER, NOT_CONNECTED, NOT_PROCESSED, Fault
+from crmsync.errors import NO_ANSWER, NO_PARENT, NOT_CONNECTED, NOT_PROCESSED, Fault
 from crmsync.models import FailureKind as Kind
 
 
@@ -81,6 +81,8 @@ def classify(fault: Fault, *, external_id_field: str) -> Verdict:
     code, words = fault.code.casefold(), fault.text
     if fault.code == NO_ANSWER:
         return Verdict(Kind.UNANSWERED, may_have_arrived=True)
+    if fault.code == NO_PARENT:
+        return Verdict(Kind.DEPENDENCY)
     if fault.code == NOT_CONNECTED:
         return Verdict(Kind.TRANSIENT, org_wide=True)
     if code == "field_custom_validation_exception" or code in WRAPPERS:

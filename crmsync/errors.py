@@ -8,7 +8,8 @@ class Fault:
     """What was said about one row or one request that the CRM did not take; `code` is Salesforce's, or one of ours.
 
     Ours: NOT_CONNECTED (nothing was sent), NO_ANSWER (sent, and nobody knows), NOT_PROCESSED (a job ended before it
-    came to the row). `status` is the HTTP status of a request, 0 for a row inside one that was answered.
+    came to the row), NO_PARENT (not sent, for the org has no such parent yet). `status` is the HTTP status of a
+    request, 0 for a row inside one that was answered.
     """
 
     code: str
@@ -21,6 +22,7 @@ class Fault:
 NOT_CONNECTED = "NOT_CONNECTED"
 NO_ANSWER = "NO_ANSWER"
 NOT_PROCESSED = "NOT_PROCESSED"
+NO_PARENT = "NO_PARENT"
 
 
 class CrmSyncError(Exception):

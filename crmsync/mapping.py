@@ -75,7 +75,21 @@ MAPPING: Mapping[str, ObjectMapping] = {
         required=("Name",),
         lengths={"Name": 255, "Phone": 40, "BillingCountry": 80},
     ),
+    # Type, not TaskSubtype: that can be set only once, and an upsert that is repeated would be refused for it.
+    "Task": ObjectMapping(
+        fields={
+            "subject": "Subject",
+            "due_on": "ActivityDate",
+            "status": "Status",
+            "kind": "Type",
+            "description": "Description",
+            "owner": "OwnerId",
+        },
+        lengths={"Subject": 255, "Description": 32_000},
+    ),
 }
+MANY_KINDS: Mapping[str, Collection[str]] = {"Task": {"Who", "What"}}
+"""Relations that may lead to records of several objects: there a parent is named by the org's own id."""
 
 
 NO_TABLE = ObjectMapping(fields={})

@@ -24,11 +24,13 @@ def external_id(described: ObjectInfo, field_name: str) -> Iterator[Finding]:
     step = f"{described.name}: {field_name}"
     field = described.fields.get(field_name)
     if field is None:
+        made_on = "Activity, which Task and Event share," if described.name == "Task" else described.name
         yield Finding(
             step,
             Verdict.PROBLEM,
             f"{described.name} has no field {field_name}, or the user may not see it.",
-            f"Add a text field {field_name} (external id, unique, 255 characters) and let the user edit it.",
+            f"Add a text field {field_name} (external id, unique, 255 characters) to {made_on} and let the user edit "
+            "it.",
         )
         return
     wrong = []

@@ -13,7 +13,8 @@ from django.conf import settings
 
 from crmsync.chunks import Candidate
 from crmsync.gateway import KEYS_PER_QUERY, Org, soql
-from crmsync.models import OutboxMessage
+from crmsync.mapping import MANY_KINDS
+from crmsync.models import CrmRecord, OutboxMessage
 from crmsync.moves.adopt import Found, adopt
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,27 @@ def adopted(org: Org, rows: Sequence[Candidate]) -> set[int]:
     for record_id in adopt(found):
         log.info("adopted record=%s as=%s id=%s", record_id, found[record_id].object, found[record_id].crm_id)
     return {row.message_id for row in asking if row.record_id in found}
+
+
+def follow_converted(org: Org, rows: Sequence[Candidate]) -> None:
+    """Of rows that failed before: see whether the leads they point to were converted, and point to the contacts then.
+
+    The org refuses what refers to a converted lead. Raises CallFailed; nothing was written then.
+    """
+    many = MANY_KINDS.get(rows[0].object, ())
+    keys = {
+        parent["external_id"]
+        for row in rows
+        if row.attempts
+        for parent in row.parents
+        if parent["relation"] in many and parent["object"] == "Lead" and "external_id" in parent
+    }
+    if not keys:
+        return
+    leads = CrmRecord.objects.filter(object="Lead", external_id__in=keys, written_as="", crm_id__isnull=False)
+    known = {str(lead.crm_id): lead.pk for lead in leads}
+    for record_id in adopt(became(org, known) if known else {}, converted=True):
+        log.info("followed record=%s to the contact it became", record_id)
 
 
 def is_unknown(row: Candidate) -> bool:

@@ -15,7 +15,7 @@ from crmsync.bulk import record_of
 from crmsync.chunks import Candidate
 from crmsync.direct import RowResult, identified, write
 from crmsync.errors import CallFailed, Fault
-from crmsync.flows.adopt import adopted
+from crmsync.flows.adopt import adopted, follow_converted
 from crmsync.flows.bodies import Pair, bodies, headers_of, target_of
 from crmsync.flows.jobs import BULK_ROADS, start
 from crmsync.flows.settling import patiently
@@ -38,6 +38,7 @@ def send(*, chunk: Chunk, org: Org) -> Settled:
         org.sign_in()
         with org.until(look_up_end()):
             elsewhere = adopted(org, chunk.rows)
+            follow_converted(org, chunk.rows)
         if elsewhere:
             return set_aside(chunk, elsewhere)
         rows, known = prepared(chunk, org)

@@ -17,6 +17,7 @@ class FieldMapping(models.Model):
         LEAD = "Lead"
         CONTACT = "Contact"
         ACCOUNT = "Account"
+        TASK = "Task"
 
     object = models.CharField(max_length=10, choices=Object, default=Object.LEAD)
     ours = models.CharField(
@@ -44,7 +45,7 @@ class FieldMapping(models.Model):
             ),
             models.CheckConstraint(condition=~Q(ours=""), name="field_mapping_names_a_field"),
             models.CheckConstraint(
-                condition=Q(object__in=["Lead", "Contact", "Account"]), name="field_mapping_object_is_known"
+                condition=Q(object__in=["Lead", "Contact", "Account", "Task"]), name="field_mapping_object_is_known"
             ),
             models.CheckConstraint(
                 condition=Q(theirs="") | Q(theirs__regex=r"^[A-Za-z][A-Za-z0-9_]*$"),

@@ -27,12 +27,15 @@ UPDATE crmsync_crmrecord AS r
        delivered_version = NULL, looked_up_at = clock_timestamp()
   FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::jsonb[])
        AS u(id, crm_id, written_as, owner, parents)
- WHERE r.id = u.id AND r.looked_up_at IS NULL RETURNING r.id
+ WHERE r.id = u.id AND (r.looked_up_at IS NULL OR (%s AND r.written_as = '')) RETURNING r.id
 """
 
 
-def adopt(found: Mapping[int, Found]) -> list[int]:
-    """The records, by their ids here, that are one of the org's from now on; those known already are left out."""
+def adopt(found: Mapping[int, Found], *, converted: bool = False) -> list[int]:
+    """The records, by their ids here, that are one of the org's from now on; those known already are left out.
+
+    `converted`: they are leads that the org has made contacts of since Rota knew them.
+    """
     if not found:
         return []
     ids = sorted(found)
@@ -42,6 +45,7 @@ def adopt(found: Mapping[int, Found]) -> list[int]:
         ["" if found[each].object == "Lead" else found[each].object for each in ids],
         [found[each].owner for each in ids],
         [parents_of(found[each]) for each in ids],
+        converted,
     ]
     with transaction.atomic(durable=True):
         lock_records(ids)

@@ -114,10 +114,10 @@ def parent_by_key(place: int, name: str, asked: Asked) -> Column | str:
     field = asked.object.relation(relation)
     if field is None:
         return f"“{name}”: {asked.object.name} has no relation {relation}."
-    if not same(key, asked.key):
-        return f"“{name}”: parents are known by {asked.key}, too."
     if len(field.refers_to) != 1:
         return f"“{name}” may be of {' or '.join(field.refers_to)}: give its Salesforce id in a column {field.name}."
+    if not same(key, asked.key):
+        return f"“{name}”: parents are known by {asked.key}, too."
     if set(field.refers_to) <= NOT_PARENTS:
         return f"“{name}”: give the Salesforce id in a column {field.name}."
     return Column(place, name, field, parent=field.relation)

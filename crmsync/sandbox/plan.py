@@ -162,6 +162,8 @@ class Planner:
                 raise RowError("INVALID_CROSS_REFERENCE_KEY", "invalid cross reference id", [reference.name])
             if parent["IsDeleted"]:
                 raise RowError("ENTITY_IS_DELETED", "entity is deleted")
+            if parent.get("IsConverted"):
+                raise RowError("CANNOT_UPDATE_CONVERTED_LEAD", "cannot reference converted lead", [reference.name])
             if reference.owner and not parent["IsActive"]:
                 text = f"operation performed with inactive user [{parent_id}] as owner of {sobject.name.lower()}"
                 raise RowError("INACTIVE_OWNER_OR_USER", text, [reference.name])

@@ -3,7 +3,7 @@
 import pytest
 
 from crmsync.classify import classify, is_gone
-from crmsync.errors import NO_ANSWER, NOT_CONNECTED, NOT_PROCESSED, Fault
+from crmsync.errors import NO_ANSWER, NO_PARENT, NOT_CONNECTED, NOT_PROCESSED, Fault
 
 DLRS = (
     "dlrs_X: execution of AfterUpdate caused by: System.DmlException: Update failed. First exception on row 0 with id "
@@ -50,6 +50,7 @@ TABLE = [
     ("transient org_wide may_have_arrived", Fault("UNKNOWN_EXCEPTION", "An unexpected error occurred", status=500)),
     ("transient", Fault("UNKNOWN_EXCEPTION", "An unexpected error occurred")),
     ("transient org_wide", Fault(NOT_CONNECTED, "NewConnectionError")),
+    ("dependency", Fault(NO_PARENT, "The CRM has no Lead one yet, as far as Rota knows.")),
     ("unanswered may_have_arrived", Fault(NO_ANSWER, "ReadTimeout")),
     ("governor", Fault("LIMIT_EXCEEDED", "System.LimitException: Too many SOQL queries: 101")),
     (

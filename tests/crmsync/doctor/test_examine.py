@@ -63,6 +63,15 @@ def test_an_assignment_rule_is_named_and_does_no_harm(org: SandboxOrg) -> None:
     assert any("Everything (Lead)" in says for _, _, says in found())
 
 
+def test_tasks_are_examined_where_mails_are_logged_as_tasks(org: SandboxOrg, settings: Any) -> None:
+    steps = {each.step for each in examine(people=[], activities=True) if each.step.startswith("Task")}
+    assert steps == {"Task: access", "Task: Rota_Id__c", "Task: fields", "Task: required"}
+    assert not {each.step for each in examine(people=[]) if each.step.startswith("Task")}
+    settings.CRM_EXTERNAL_ID_FIELD = "Other_Id__c"
+    (missing,) = [each for each in examine(people=[], activities=True) if each.step == "Task: Other_Id__c"]
+    assert missing.verdict == "problem" and "to Activity, which Task and Event share" in missing.fix
+
+
 def test_reps_without_an_active_user_of_their_own_are_named(org: SandboxOrg) -> None:
     mine = user_id()
     people = [Person("Ann", mine), Person("Ben", mine[:15]), Person("Cid", ""), Person("Dee", "005000000000001AAA")]

@@ -113,6 +113,7 @@ def test_a_key_that_comes_twice_is_told_with_both_lines_in_any_spelling(tmp_path
         ("Rota_Id__c,Account.Name", "“Account.Name”: parents are known by Rota_Id__c, too."),
         ("Rota_Id__c,Boss.Rota_Id__c", "“Boss.Rota_Id__c”: Contact has no relation Boss."),
         ("Rota_Id__c,Any__r.Rota_Id__c", "“Any__r.Rota_Id__c” may be of Account or Contact"),
+        ("Rota_Id__c,Any__r.Email", "“Any__r.Email” may be of Account or Contact: give its Salesforce id in a column"),
         ("Rota_Id__c,Owner.Rota_Id__c", "“Owner.Rota_Id__c”: give the Salesforce id in a column OwnerId."),
         ("Rota_Id__c,,Title", "Column 2 has no name."),
     ],
