@@ -71,9 +71,10 @@ class CampaignAdmin(Kept):
     fieldsets = (
         (None, {"fields": ("name",)}),
         ("From", {"fields": ("from_name", "from_address", "from_rep")}),
+        ("In the CRM", {"fields": ("logs_activities",)}),
         ("When", {"fields": ("starts_at", ("window_from", "window_until"), "zone", "daily_pace")}),
     )
-    actions = ("pause_selected", "resume_selected", "finish_selected")
+    actions = ("pause_selected", "resume_selected", "finish_selected", "log_selected", "stop_logging_selected")
     change_form_template = "admin/outreach/campaign.html"
     empty_says = "No campaigns yet. Add one with its mails, look at them with a real lead, then launch it."
 
@@ -146,7 +147,9 @@ class CampaignAdmin(Kept):
             {"resume_selected": "Resume"},
             {"finish_selected": "Finish"},
         )
-        fitting = {Status.SCHEDULED: pause | finish, Status.RUNNING: pause | finish, Status.PAUSED: resume | finish}
+        logs = {"stop_logging_selected": "Stop logging"} if row.logs_activities else {"log_selected": "Log in the CRM"}
+        running = pause | finish | logs
+        fitting = {Status.SCHEDULED: running, Status.RUNNING: running, Status.PAUSED: resume | finish | logs}
         return fitting.get(Status(row.status), {})
 
     @admin.action(description="Pause selected", permissions=["work"])
@@ -206,6 +209,33 @@ class CampaignAdmin(Kept):
         skipped = len(asked.ids) - len(ended)
         others = f"{skipped:,} not launched, or finished already" if skipped else ""
         return asked.tell_in(self, len(ended) - waits, "Finished", others, more)
+
+    @admin.action(description="Log mails in the CRM from now on", permissions=["work"])
+    def log_selected(self, request: HttpRequest, queryset: Any) -> HttpResponse | None:
+        return self._log(request, queryset, on=True)
+
+    @admin.action(description="Stop logging mails in the CRM", permissions=["work"])
+    def stop_logging_selected(self, request: HttpRequest, queryset: Any) -> HttpResponse | None:
+        return self._log(request, queryset, on=False)
+
+    def _log(self, request: HttpRequest, queryset: Any, *, on: bool) -> HttpResponse | None:
+        asked, others = Asked(request, queryset), "logged already" if on else "not logged"
+        if not asked.confirmed:
+            many = plural(len(asked.ids), "campaign")
+            question = Question(
+                title=f"Log the mails of {many} in the CRM" if on else f"Stop logging the mails of {many}",
+                says="Each mail that goes from now on becomes a completed task of its lead; those before are not "
+                "logged. crm_doctor says whether the org is ready for tasks."
+                if on
+                else "Tasks that are there, or on their way there, stay.",
+                button="Log" if on else "Stop logging",
+                ready=Campaign.objects.filter(pk__in=asked.ids, logs_activities=not on).count(),
+                others=others,
+            )
+            return asked.page(self, question)
+        with transaction.atomic(durable=True):
+            done = sum(campaigns.log_activities(campaign_id=pk, on=on) for pk in sorted(asked.ids))
+        return asked.tell(self, done, "Logging" if on else "Stopped logging", others)
 
 
 def count(ids: list[int], *statuses: str) -> int:

@@ -67,7 +67,14 @@ def begin_mail(*, agent: Agent, token: uuid.UUID, message_id: int) -> MayLeave:
         give_up(token=token, message_id=message_id, worker=agent.worker, reason=prepared.problem)
         raise GateClosed(f"no mail can be made of it: {prepared.problem}")
     mail = prepared.mail
-    gate = begin(token=token, message_id=message_id, worker=agent.worker, mail_id=mail.mail_id, digest=mail.digest)
+    gate = begin(
+        token=token,
+        message_id=message_id,
+        worker=agent.worker,
+        mail_id=mail.mail_id,
+        digest=mail.digest,
+        subject=mail.subject,
+    )
     if not isinstance(gate, Begun):
         raise GateClosed(gate.reason)
     claim.refresh_from_db()

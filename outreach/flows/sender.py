@@ -153,8 +153,14 @@ def send_one(run: Run, *, mail: Prepared, held: Held) -> str:
         return stop
     if not run.relay.takes(mail.mail):
         return cannot_send(run, mail=mail, held=held, reason="the relay does not speak SMTPUTF8")
-    mail_id, digest = mail.mail.mail_id, mail.mail.digest
-    gate = begin(token=held.token, message_id=mail.message, worker=run.worker, mail_id=mail_id, digest=digest)
+    gate = begin(
+        token=held.token,
+        message_id=mail.message,
+        worker=run.worker,
+        mail_id=mail.mail.mail_id,
+        digest=mail.mail.digest,
+        subject=mail.mail.subject,
+    )
     if not isinstance(gate, Begun):
         run.done.turned_away += 1
         log.info("turned away message=%s worker=%s reason=%r", mail.message, run.worker, gate.reason)

@@ -40,6 +40,7 @@ class Mail:
     mail_id: str
     data: bytes
     needs_utf8: bool
+    subject: str = ""
 
     @property
     def digest(self) -> str:
@@ -64,9 +65,10 @@ def compose(
         text = f"{text.rstrip()}\n\n-- \nNo more mails like this: {way_out}\n"
     mail = EmailMessage(policy=SMTPUTF8 if to.needs_utf8 else SMTP.clone(cte_type="7bit"))
     try:
+        title = one_line(subject.render(values))[:SUBJECT_MOST]
         mail["From"] = address_header(one_line(sender.name), sent_from.text)
         mail["To"] = address_header("", to.text)
-        mail["Subject"] = one_line(subject.render(values))[:SUBJECT_MOST]
+        mail["Subject"] = title
         mail["Date"] = format_datetime(timezone.now())
         mail["Auto-Submitted"] = "auto-generated"
         mail.set_content(text, cte=None if to.needs_utf8 else best_cte(text))
@@ -76,7 +78,7 @@ def compose(
         raise
     except (ValueError, LookupError, IndexError) as fault:  # the email package refuses line breaks in headers
         raise BadHeader(type(fault).__name__) from fault
-    return Mail(sent_from.text, to.text, mail_id, data, to.needs_utf8)
+    return Mail(sent_from.text, to.text, mail_id, data, to.needs_utf8, title)
 
 
 def long_headers(*, mail_id: str, way_out: str) -> bytes:

@@ -5,7 +5,7 @@ from pathlib import Path
 from django.db import migrations
 
 SQL = Path(__file__).resolve().parent.parent / "sql"
-NO_GATE = "DROP FUNCTION outreach_gate(uuid, bigint, int, text, text, text)"
+NO_GATE = "DROP FUNCTION outreach_gate(uuid, bigint, int, text, text, text, text)"
 NO_SETTLE = """
 DROP FUNCTION outreach_settle(bigint, uuid, text, text, int, text, text, boolean, double precision[], text, text)
 """

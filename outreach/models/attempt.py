@@ -57,6 +57,12 @@ class SendAttempt(models.Model):
     worker = models.CharField(max_length=200)
     mail_id = models.CharField("Message-ID", max_length=320)
     digest = models.CharField(max_length=64, help_text="SHA-256 of the mail as it was handed over.")
+    subject = models.CharField(
+        max_length=500, blank=True, default="", db_default="", help_text="Kept where the CRM is told of the mail."
+    )
+    activity_owed = models.BooleanField(
+        default=False, db_default=False, help_text="The CRM is to be told of it once the lead has a rep."
+    )
     status = models.CharField(max_length=9, choices=Status, default=Status.BEGUN, db_default=Status.BEGUN)
     begun_at = models.DateTimeField(db_default=Now())
     settled_at = models.DateTimeField(null=True)
@@ -91,10 +97,16 @@ class SendAttempt(models.Model):
                 name="send_attempt_disproved_says_who_and_why",
             ),
             models.CheckConstraint(condition=Q(number__gte=1), name="send_attempt_number_from_1"),
+            models.CheckConstraint(
+                condition=Q(activity_owed=False) | Q(status="accepted"),
+                name="send_attempt_owes_task_if_accepted",
+            ),
         ]
         indexes = [
             # reap: intents of a claim whose outcome nobody reported
             models.Index(fields=["claim"], condition=Q(status="begun"), name="send_attempt_begun_of_claim"),
+            # what the CRM is still to be told, once its lead has a rep
+            models.Index(fields=["id"], condition=Q(activity_owed=True), name="send_attempt_activity_owed"),
             # bounces and evidence are matched by Message-ID
             models.Index(fields=["mail_id"], name="send_attempt_by_mail_id"),
         ]

@@ -58,6 +58,13 @@ class Campaign(models.Model):
     daily_pace = models.PositiveIntegerField(
         null=True, blank=True, help_text="Mails begun a day at most, by the time zone's date; empty: no limit."
     )
+    logs_activities = models.BooleanField(
+        "log its mails in the CRM",
+        default=False,
+        db_default=False,
+        help_text="Each mail that was sent becomes a completed task of the lead there. Tasks need Rota's key field on "
+        "Activity (crm_doctor looks), and take 2 KB of the org's storage each.",
+    )
     starts_at = models.DateTimeField(null=True, blank=True, help_text="Launched now, begun then; empty: at once.")
     launched_at = models.DateTimeField(null=True, blank=True, editable=False)
     launched_by = models.CharField(max_length=150, blank=True, default="", db_default="", editable=False)

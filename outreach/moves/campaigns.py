@@ -113,6 +113,11 @@ def resume(*, campaign_id: int) -> bool:
     return paused.update(status=Campaign.Status.RUNNING) == 1
 
 
+def log_activities(*, campaign_id: int, on: bool) -> bool:
+    """Have a campaign's mails logged in the CRM from now on, or no longer; False where that is so already."""
+    return Campaign.objects.filter(pk=campaign_id, logs_activities=not on).update(logs_activities=on) == 1
+
+
 def start_due() -> int:
     """Start the scheduled campaigns whose time has come; return how many."""
     scheduled = Campaign.objects.filter(status=Campaign.Status.SCHEDULED, starts_at__lte=Now())

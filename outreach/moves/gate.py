@@ -30,21 +30,26 @@ class Refused:
     stop: bool = False
 
 
-def begin(*, token: uuid.UUID, message_id: int, worker: str, mail_id: str, digest: str) -> Begun | Refused:
+def begin(
+    *, token: uuid.UUID, message_id: int, worker: str, mail_id: str, digest: str, subject: str = ""
+) -> Begun | Refused:
     """Commit the intent to send a claimed message, or say why it must not leave. One call and one transaction.
 
     Locks claim, message and recipient, in this order. The locks prove that no reaper, no other gate and no suppression
     of this address is between its check and its commit; they cost such a one a few milliseconds. The facts are read in
     the next statement (sql/gate.sql), for a statement's snapshot is older than the locks it waited for. The commit is
-    synchronous, whatever the server's default, and comes before the answer.
+    synchronous, whatever the server's default, and comes before the answer. The subject is kept where the CRM will be
+    told of the mail.
     """
     values: dict[str, Any] = {"token": token, "message": message_id, "quiet": settings.QUIET_PERIOD_H}
-    attempt, reason, ours = call_alone(GATE, values | {"worker": worker, "mail_id": mail_id, "digest": digest})
+    values |= {"worker": worker, "mail_id": mail_id, "digest": digest, "subject": subject}
+    attempt, reason, ours = call_alone(GATE, values)
     if attempt is not None:
         return Begun(attempt)
     return Refused(reason, stop=reason in STOP_THE_SENDER or not ours)
 
 
 GATE = """
-    SELECT * FROM outreach_gate(%(token)s::uuid, %(message)s, %(quiet)s, %(worker)s, %(mail_id)s, %(digest)s)
+    SELECT * FROM outreach_gate(%(token)s::uuid, %(message)s, %(quiet)s, %(worker)s, %(mail_id)s, %(digest)s,
+                                %(subject)s)
 """

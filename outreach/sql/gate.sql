@@ -7,6 +7,7 @@
 -- crash must not forget the intent.
 CREATE FUNCTION outreach_gate(
     p_token uuid, p_message bigint, p_quiet int, p_worker text, p_mail_id text, p_digest text,
+    p_subject text,
     OUT o_attempt bigint, OUT o_reason text, OUT o_ours boolean
 ) LANGUAGE plpgsql VOLATILE
 -- One plan for each statement, by index, whatever the statistics say: a plan that was made while the ledger was empty
@@ -47,7 +48,7 @@ BEGIN
                 THEN (local.t::date + campaign.window_from) AT TIME ZONE campaign.zone
                 WHEN local.t::time >= campaign.window_until
                 THEN (local.t::date + 1 + campaign.window_from) AT TIME ZONE campaign.zone END AS opens_at,
-           campaign.daily_pace AS pace, local.t::date AS day,
+           CASE WHEN campaign.logs_activities THEN p_subject ELSE '' END AS subject, campaign.daily_pace AS pace, local.t::date AS day,
            (local.t::date + 1 + coalesce(campaign.window_from, '00:00')) AT TIME ZONE campaign.zone AS tomorrow
       INTO facts
       FROM outreach_message message
@@ -98,10 +99,10 @@ BEGIN
     IF o_reason IS NULL THEN
         WITH intent AS (
             INSERT INTO outreach_sendattempt
-                (message_id, step_id, recipient_id, claim_id, number, worker, mail_id, digest, begun_at)
+                (message_id, step_id, recipient_id, claim_id, number, worker, mail_id, digest, subject, begun_at)
             SELECT p_message, facts.step_id, facts.recipient_id, facts.claim_id,
                    (SELECT count(*) + 1 FROM outreach_sendattempt WHERE message_id = p_message),
-                   p_worker, p_mail_id, p_digest, clock_timestamp()
+                   p_worker, p_mail_id, p_digest, facts.subject, clock_timestamp()
             ON CONFLICT (step_id, recipient_id) WHERE status IN ('begun', 'accepted', 'in_doubt') DO NOTHING
             RETURNING id),
         begun AS (

@@ -1,5 +1,6 @@
 -- Write down what came of a try (outreach/moves/settling.py): ledger, message and event; and where the mail was sent, plan
--- the next step or complete the sequence. One call, which keeps its plans; alone it is one transaction.
+-- the next step or complete the sequence, and log the mail in the CRM if the campaign's mails are. One call, which keeps
+-- its plans; alone it is one transaction.
 --
 -- Locks the message of the try, whose claim has that token (null: whichever), and looks in the next statement. The waits
 -- are in seconds, by how many refusals for now were charged to the message before; after as many as there are waits it is
@@ -33,12 +34,13 @@ BEGIN
     IF NOT FOUND THEN RETURN; END IF;
     SELECT attempt.status AS try_status, attempt.claim_id, message.status, message.attempts, message.campaign_id,
            message.enrolment_id, message.recipient_id, enrolment.lead_id, enrolment.ended_at, step."order",
-           next.id AS next_id, next.delay AS next_delay
+           campaign.logs_activities, next.id AS next_id, next.delay AS next_delay
       INTO facts
       FROM outreach_sendattempt attempt
       JOIN outreach_message message ON message.id = attempt.message_id
       JOIN outreach_enrolment enrolment ON enrolment.id = message.enrolment_id
       JOIN outreach_step step ON step.id = message.step_id
+      JOIN outreach_campaign campaign ON campaign.id = message.campaign_id
       LEFT JOIN LATERAL (
            SELECT id, delay FROM outreach_step later
             WHERE later.campaign_id = message.campaign_id AND later."order" > step."order"
@@ -102,6 +104,7 @@ BEGIN
            SET ended_at = clock_timestamp(), end_reason = CASE v_after WHEN 'sent' THEN 'completed' ELSE 'failed' END
          WHERE id = facts.enrolment_id AND ended_at IS NULL;
     END IF;
+    IF v_after = 'sent' AND facts.logs_activities THEN PERFORM outreach_log_activity(p_attempt); END IF;
     o_recorded := true;
     o_recipient := facts.recipient_id;
     o_lead := facts.lead_id;

@@ -9,6 +9,7 @@ from django.core.management import call_command
 from crmsync.gateway import connect
 from tests.crmsync.conftest import org, org_process  # noqa: F401 - fixtures
 from tests.make import make_rep
+from tests.outreach.make import make_campaign
 
 pytestmark = pytest.mark.django_db
 
@@ -24,6 +25,14 @@ def test_it_answers_json_and_exits_0_when_nothing_stands_in_the_way(capsys: pyte
     call_command("crm_doctor", "--json")
     answer = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert answer["ok"] and answer["findings"] and "problem" not in answer
+
+
+def test_it_looks_at_tasks_once_a_campaign_logs_its_mails(capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("crm_doctor")
+    assert "Task" not in capsys.readouterr().out
+    make_campaign(logs_activities=True)
+    call_command("crm_doctor")
+    assert "Task: Rota_Id__c: Rota_Id__c is there" in capsys.readouterr().out
 
 
 def test_a_problem_is_told_with_its_fix_and_exits_1(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,10 +17,13 @@ from typing import Any
 import pytest
 from django.conf import settings as django_settings
 from django.db import connection
+from django.db.models.functions import Now
 
+from crmsync.models import CrmRecord
 from outreach.flows.reaping import reap_all
 from outreach.flows.sender import send_due
 from outreach.models import Claim, Message, SendAttempt, Step
+from routing.models import Lead
 from tests.database import database_url
 from tests.outreach.make import expire, make_campaign, make_leads, switched_on
 from tests.outreach.relays import ScriptedRelay, Stall, scripted
@@ -155,10 +158,17 @@ def prepare(point: str) -> None:
     from outreach.flows.launching import launch
 
     switched_on()
-    campaign = make_campaign()
+    campaign = make_campaign(logs_activities=True)
     if point == "within the body":
         Step.objects.update(body=LARGE)
     launch(campaign_id=campaign.pk, leads=[lead.pk for lead in make_leads(1)], by="test")
+    Lead.objects.update(first_assigned_at=Now())
+
+
+def assert_logged_once_where_sent() -> None:
+    """The CRM is told of a sent mail by one version of one task, and of no other."""
+    versions = list(CrmRecord.objects.filter(object="Task").values_list("version", flat=True))
+    assert versions == [1] * Message.objects.filter(status="sent").count()
 
 
 @pytest.mark.parametrize("point", KILLED)
@@ -176,6 +186,7 @@ def test_a_sender_killed_there_mails_nobody_twice_and_loses_nobody_i1(point: str
         take_over(settings, relay)
         assert (Message.objects.get().status, len(relay.kept)) == KILLED[point]
     assert_events_play_back()
+    assert_logged_once_where_sent()
 
 
 @pytest.mark.parametrize("point", KILLED)
@@ -196,3 +207,4 @@ def test_a_sender_stopped_there_beyond_its_lease_mails_nobody_twice_i1(point: st
         assert len(relay.kept) == 1, (out, err)
         assert Message.objects.get().status == "sent", (out, err)
     assert_events_play_back()
+    assert_logged_once_where_sent()

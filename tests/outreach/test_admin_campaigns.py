@@ -228,6 +228,19 @@ def test_pause_and_resume_ask_first_and_bite(staff: Client) -> None:
     assert campaign.status == "running"
 
 
+def test_logging_in_the_crm_is_chosen_in_the_draft_and_turned_on_and_off_later(staff: Client) -> None:
+    hands_on(staff, reverse("admin:outreach_campaign_add"), form_of({}, logs_activities="on"))
+    assert Campaign.objects.get().logs_activities
+
+    campaign = make_running()
+    assert "log_selected" in staff.get(page_of(CAMPAIGN, campaign.pk)).content.decode()
+    assert said(confirm(staff, CAMPAIGN, "log_selected", campaign.pk)) == ["Logging 1."]
+    campaign.refresh_from_db()
+    assert campaign.logs_activities
+    assert said(confirm(staff, CAMPAIGN, "log_selected", campaign.pk)) == ["Logging 0. Skipped 1 logged already."]
+    assert said(confirm(staff, CAMPAIGN, "stop_logging_selected", campaign.pk)) == ["Stopped logging 1."]
+
+
 def test_finishing_takes_everybody_out_and_leaves_what_is_on_its_way(staff: Client) -> None:
     campaign = make_running(leads=3, steps=2)
     held = hold(campaign, size=2)

@@ -120,6 +120,7 @@ SPOIL: dict[str, Callable[[Rows], None]] = {
     "send_attempt_disproved_says_who_and_why": lambda r: change(
         r.attempt, status="disproved", settled_at=r.attempt.begun_at
     ),
+    "send_attempt_owes_task_if_accepted": lambda r: change(r.attempt, activity_owed=True),
     "send_attempt_number_from_1": lambda r: change(r.attempt, number=0),
     "outreach_event_before_and_after_iff_message": lambda r: change(r.event, before="due", after="sent"),
     "outreach_event_layer_is_known": lambda r: change(r.event, layer="luck"),

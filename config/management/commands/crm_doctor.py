@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from crmsync.doctor.examine import Person, examine
 from crmsync.doctor.findings import Verdict
+from outreach.models import Campaign
 from routing.models import Rep
 
 MARKS = {
@@ -30,7 +31,8 @@ class Command(BaseCommand):
         people = [Person(name=rep.name, crm_user_id=rep.crm_user_id) for rep in reps]
         counts: Counter[str] = Counter()
         findings = []
-        for finding in examine(people=people):
+        logged = Campaign.objects.filter(logs_activities=True).exists()
+        for finding in examine(people=people, activities=logged):
             counts[finding.verdict] += 1
             findings.append(asdict(finding))
             if not options["json"]:

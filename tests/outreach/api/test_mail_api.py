@@ -9,6 +9,7 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
+from crmsync.models import OutboxMessage
 from outreach.flows.launching import launch
 from outreach.flows.reaping import reap_all
 from outreach.models import Campaign, Claim, Message, OutreachEvent, SendAttempt, Suppression
@@ -16,6 +17,7 @@ from outreach.moves.agents import revoke
 from outreach.moves.campaigns import pause
 from outreach.moves.sending import switch_off
 from outreach.moves.suppression import suppress
+from routing.models import Lead
 from tests.outreach.api.asking import Asking
 from tests.outreach.make import expire, make_campaign, make_running
 
@@ -55,8 +57,23 @@ def test_an_agent_claims_begins_sends_and_settles_and_the_ledger_names_it(agent:
     attempt = SendAttempt.objects.get()
     assert (attempt.worker, attempt.reply) == (agent.worker, "queued as 1")
     assert Claim.objects.get().end_reason == "done"
+    assert not OutboxMessage.objects.exists(), "the campaign logs nothing in the CRM"
     told = OutreachEvent.objects.filter(message=attempt.message_id).order_by("pk")
     assert list(told.values_list("kind", "worker")) == [(kind, agent.worker) for kind in ("claimed", "begun", "sent")]
+
+
+def test_what_an_agent_sent_is_logged_in_the_crm_under_the_mails_own_subject(agent: Asking) -> None:
+    campaign = make_running(leads=2, logs_activities=True)
+    Lead.objects.update(first_assigned_at=timezone.now())
+    claim = claimed(agent, campaign)
+    for place, outcome in enumerate(("sent", "in_doubt")):
+        _, begun = begin(agent, claim, place)
+        settle = f"mail/attempts/{begun['attempt']}/settle"
+        for _ in range(2):
+            agent.post(settle, claim=claim["claim"], outcome=outcome)
+    (message,) = OutboxMessage.objects.all()
+    assert (message.record.object, message.version) == ("Task", 1)
+    assert message.fields["subject"] == f"Email: {Message.objects.get(status='sent').step.subject}"
 
 
 def test_two_agents_get_different_mails_and_nothing_is_left_for_the_third() -> None:

@@ -1,0 +1,1 @@
+from tests.crmsync.conftest import org, org_process  # noqa: F401
