@@ -89,11 +89,6 @@ def names(org: SandboxOrg, object: str = "Contact") -> dict[str, str]:
     return {record["Rota_Id__c"]: record["LastName"] for record in org.records(object)}
 
 
-def written(org: SandboxOrg) -> int:
-    """Rows that the org committed, in all its transactions."""
-    return sum(entry["rows"] if isinstance(entry["rows"], int) else len(entry["rows"]) for entry in org.journal())
-
-
 VALUES = {
     "last_name": 'Zoë "£€", 日本\r\nline two\u2028and\x0bmore ',
     "first_name": " , ",
