@@ -109,6 +109,12 @@ class Org:
                 found.setdefault(str(record[external_id_field]).casefold(), []).append(record["Id"])
         return found
 
+    def names_of(self, object: str, ids: Sequence[str]) -> dict[str, str]:
+        """Those of these ids (18 letters) that the org has, with the names of the records."""
+        asked, parts = f"SELECT Id, Name FROM {object} WHERE Id IN {{}}", range(0, len(ids), KEYS_PER_QUERY)
+        found = [self.query(format_soql(asked, list(ids[start : start + KEYS_PER_QUERY]))) for start in parts]
+        return {str(record["Id"]): str(record["Name"]) for page in found for record in page}
+
     def query(self, soql: str) -> list[dict[str, Any]]:
         return [record for page in self.pages(soql) for record in page]
 

@@ -75,9 +75,7 @@ def _tell_the_crm(lead: Lead, rep: Rep) -> None:
     fields: dict[str, Any] = {"owner": rep.crm_user_id} if rep.crm_user_id else {}
     if lead.first_assigned_at is None:
         with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT lead_fields(l, %s)::text FROM routing_lead l WHERE id = %s", [rep.crm_user_id, lead.pk]
-            )
+            cursor.execute(ALL_OF_IT, [rep.crm_user_id, lead.pk])
             fields = json.loads(cursor.fetchone()[0])
     if fields:
         outbox.enqueue(object="Lead", external_id=str(lead.uid), fields=fields)
@@ -91,6 +89,10 @@ def tell_owner(*, lead: Lead) -> None:
         outbox.enqueue(object="Lead", external_id=str(lead.uid), fields=fields)
 
 
+ALL_OF_IT = """
+    SELECT lead_fields(l, %s, a.crm_id)::text
+      FROM routing_lead l LEFT JOIN routing_account a ON a.id = l.account_id WHERE l.id = %s
+"""
 # The chosen member is a candidate wherever they are; where direct leads count, the others are while present.
 CANDIDATES = """
     SELECT m.id, m.weight,

@@ -58,9 +58,9 @@ def make_payload(**fields: Any) -> dict[str, Any]:
     return {"email": make_email(), "first_name": "Pat", "last_name": "Novák", "company": "Acme", **fields}
 
 
-def make_account(*, domains: tuple[str, ...], owner: Rep | None = None) -> Account:
+def make_account(*, domains: tuple[str, ...], owner: Rep | None = None, crm_id: str = "") -> Account:
     """An account known by these domains."""
-    account = Account.objects.create(name=f"Account {next(_numbers)}", owner=owner)
+    account = Account.objects.create(name=f"Account {next(_numbers)}", owner=owner, crm_id=crm_id)
     AccountDomain.objects.bulk_create(AccountDomain(account=account, domain=domain) for domain in domains)
     return account
 

@@ -15,10 +15,24 @@ class Account(models.Model):
 
     name = models.CharField(max_length=200)
     owner = models.ForeignKey(Rep, on_delete=models.PROTECT, null=True, blank=True, related_name="accounts")
+    crm_id = models.CharField(
+        "CRM account id",
+        max_length=18,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The id of its Account in the CRM, 001...; empty: its leads are written as leads there.",
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=~Q(name=""), name="account_has_a_name")]
+        constraints = [
+            models.CheckConstraint(condition=~Q(name=""), name="account_has_a_name"),
+            models.CheckConstraint(
+                condition=Q(crm_id="") | Q(crm_id__regex=r"^001[A-Za-z0-9]{12}([A-Za-z0-9]{3})?$"),
+                name="account_crm_id_is_a_salesforce_account",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name

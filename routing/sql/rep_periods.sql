@@ -17,17 +17,19 @@ RETURNS TABLE (rep_id bigint, kind text, since date, cap int) LANGUAGE sql STABL
      WHERE m.team_id = p_team AND m.active AND r.retired_at IS NULL
 $$;
 
--- What the CRM is told of a lead when it is given to a rep: Rota's field names, empty ones left out. What a sender calls
--- owner or status is not what Rota means by it, and a form must not choose the owner; nor may it name a field of the org
--- past the mapping, as mass updates do ("org:OwnerId").
-CREATE OR REPLACE FUNCTION lead_fields(l routing_lead, p_owner text) RETURNS jsonb LANGUAGE sql STABLE AS $$
+-- What the CRM is told of a lead when it is given to a rep: Rota's field names, empty ones left out. `p_account` is the
+-- CRM's id of the account it was matched to. What a sender calls owner, status or matched_account is not what Rota means
+-- by it, and a form must not choose the owner; nor may it name a field of the org past the mapping, as mass updates do
+-- ("org:OwnerId").
+DROP FUNCTION IF EXISTS lead_fields(routing_lead, text);
+CREATE OR REPLACE FUNCTION lead_fields(l routing_lead, p_owner text, p_account text) RETURNS jsonb LANGUAGE sql STABLE AS $$
     SELECT (CASE WHEN l.fields::text LIKE '%"org:%'
                  THEN (SELECT coalesce(jsonb_object_agg(f.key, f.value), '{}') FROM jsonb_each(l.fields) AS f
                         WHERE NOT starts_with(f.key, 'org:'))
-                 ELSE l.fields END - ARRAY['owner', 'status']) || jsonb_strip_nulls(jsonb_build_object(
+                 ELSE l.fields END - ARRAY['owner', 'status', 'matched_account']) || jsonb_strip_nulls(jsonb_build_object(
         'email', nullif(l.email, ''), 'phone', nullif(l.phone, ''), 'first_name', nullif(l.first_name, ''),
         'last_name', nullif(l.last_name, ''), 'company', nullif(l.company, ''), 'country', nullif(l.country, ''),
-        'owner', nullif(p_owner, '')))
+        'owner', nullif(p_owner, ''), 'matched_account', nullif(p_account, '')))
 $$;
 
 -- What the CRM is told of a lead that changes hands: the new owner, and nothing that somebody may have edited there.

@@ -262,12 +262,14 @@ BEGIN
                AS u(lead, member, turn, roster, sole, before, after);
         PERFORM outbox_enqueue('Lead', array_agg(o.uid), array_agg(o.fields))
            FROM (-- who had a rep before is known to the CRM: only the owner is news
-                 SELECT l.uid::text AS uid, CASE WHEN l.first_assigned_at = v_now THEN lead_fields(l, r.crm_user_id)
+                 SELECT l.uid::text AS uid, CASE WHEN l.first_assigned_at = v_now
+                                                 THEN lead_fields(l, r.crm_user_id, a.crm_id)
                                                  ELSE lead_owner(r.crm_user_id) END AS fields
                    FROM unnest(w_lead, w_member) AS u(lead, member)
                    JOIN routing_lead l ON l.id = u.lead
                    JOIN routing_membership m ON m.id = u.member
-                   JOIN routing_rep r ON r.id = m.rep_id) o
+                   JOIN routing_rep r ON r.id = m.rep_id
+                   LEFT JOIN routing_account a ON a.id = l.account_id) o
           WHERE o.fields <> '{}';
     END IF;
 

@@ -84,7 +84,7 @@ GIVE_TO_ANYBODY = """
               WHERE bench_roster.team_id = %(team)s AND bench_roster.digest = 'bench')
     SELECT anybody.rep_id, anybody.name, told.message_id
       FROM anybody, routing_lead lead,
-           LATERAL outbox_enqueue('Lead', ARRAY[lead.uid::text], ARRAY[lead_fields(lead, anybody.crm_user_id)]) told
+           LATERAL outbox_enqueue('Lead', ARRAY[lead.uid::text], ARRAY[lead_fields(lead, anybody.crm_user_id, '')]) told
      WHERE lead.id = %(lead)s
 """
 

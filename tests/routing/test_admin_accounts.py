@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from routing.models import Account, AccountDomain, InboundSource
 from tests.make import make_account, make_member, make_source, make_team, send
-from tests.staff import hands_on, listed, logged_in, page_of
+from tests.staff import hands_on, listed, logged_in, page_of, said
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -56,6 +56,29 @@ def test_a_domain_is_taken_from_an_account_and_the_account_stays(staff):
     hands_on(staff, page_of("routing_account", account.pk), given)
     assert not AccountDomain.objects.exists()
     assert staff.post(reverse("admin:routing_account_delete", args=[account.pk]), {"post": "yes"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "001000000000001",
+        " 001000000000001AAA ",
+        "https://x.lightning.force.com/lightning/r/Account/001000000000001AAA/view",
+    ],
+)
+def test_the_crms_id_is_taken_from_whatever_was_pasted(staff, settings, given):
+    settings.CRM_URL = ""
+    answer = hands_on(staff, reverse("admin:routing_account_add"), {"name": "Acme", "crm_id": given, **domains()})
+    assert Account.objects.get().crm_id == "001000000000001AAA"
+    assert any("The org was not asked" in text for text in said(answer))
+
+
+@pytest.mark.parametrize("given", ["Acme", "003000000000001AAA", "0010000000000010"])
+def test_what_is_no_id_of_an_account_is_refused(staff, settings, given):
+    settings.CRM_URL = ""
+    answer = staff.post(reverse("admin:routing_account_add"), {"name": "Acme", "crm_id": given, **domains()})
+    assert "the address of its page" in str(answer.context["adminform"].form.errors)
+    assert not Account.objects.exists()
 
 
 def test_a_source_can_be_told_to_ask_for_no_owners(staff):

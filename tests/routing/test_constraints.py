@@ -38,6 +38,7 @@ UID = "7d9f6f6e-0000-4000-8000-000000000001"
 # For each constraint: the table, and what makes a copy of its one good row a bad one. No override: the copy itself is.
 BAD: dict[str, tuple[str, list[dict[str, object]]]] = {
     "account_has_a_name": ("account", [{"name": ""}]),
+    "account_crm_id_is_a_salesforce_account": ("account", [{"crm_id": "003000000000001"}, {"crm_id": "001"}]),
     "account_domain_once": ("accountdomain", [{}]),
     "account_domain_in_lower_case": ("accountdomain", [{"domain": "Acme.example"}]),
     "hand_over_says_who_and_why": ("handover", [{"by": ""}, {"reason": ""}]),
