@@ -99,7 +99,7 @@ def contention(*, since: datetime, until: datetime) -> Contention:
 
 
 BY_OBJECT = """
-    SELECT r.object, count(*), count(*) FILTER (WHERE a.outcome = 'contention')
+    SELECT coalesce(nullif(r.written_as, ''), r.object), count(*), count(*) FILTER (WHERE a.outcome = 'contention')
       FROM crmsync_attempt a JOIN crmsync_outboxmessage m ON m.id = a.message_id
       JOIN crmsync_crmrecord r ON r.id = m.record_id
      WHERE a.begun_at >= %(since)s AND a.begun_at < %(until)s
@@ -114,11 +114,13 @@ MEMBERSHIP = """
      WHERE a.begun_at >= %(since)s AND a.begun_at < %(until)s AND a.outcome = 'contention'
        AND a.text ~* 'group membership|sharing'
 """
-# Every attempt of the period once for each parent that it named; a record that names none stands for itself.
+# Every attempt of the period once for each parent that it named, or whose contact its record is; a record that has none
+# stands for itself.
 UNDER = """
     WITH tried AS MATERIALIZED (
         SELECT a.id, a.claim_id, a.begun_at, coalesce(a.ended_at, clock_timestamp()) AS ended_at,
-               a.outcome = 'contention' AS failed, m.parents, r.object, r.external_id
+               a.outcome = 'contention' AS failed, coalesce(nullif(r.written_as, ''), r.object) AS object,
+               CASE WHEN r.written_as = '' THEN m.parents ELSE outbox_merge_parents(r.parents, m.parents) END AS parents
           FROM crmsync_attempt a JOIN crmsync_outboxmessage m ON m.id = a.message_id
           JOIN crmsync_crmrecord r ON r.id = m.record_id
          WHERE a.begun_at >= %(since)s AND a.begun_at < %(until)s

@@ -7,7 +7,7 @@ from typing import Any
 from django import template
 from django.contrib.admin.views.main import ChangeList
 
-from config.lead_crm import messages_of
+from config.lead_crm import messages_of, standing_of
 from crmsync.desk import words as desk_words
 from crmsync.desk.tabs import Tabs
 
@@ -49,7 +49,7 @@ def pairs(fields: dict[str, Any]) -> list[tuple[str, str]]:
 @register.inclusion_tag("admin/routing/lead/crm.html")
 def told_the_crm(lead: Any) -> dict[str, Any]:
     """What the CRM was told of a lead."""
-    return {"messages_to_crm": messages_of(lead.uid)}
+    return {"messages_to_crm": messages_of(lead.uid), "standing": standing_of(lead.uid)}
 
 
 @register.simple_tag(takes_context=True)

@@ -126,7 +126,5 @@ class DeadLetterAdmin(Dead):
 def describe(message: OutboxMessage) -> str:
     """A message in a line of a question."""
     record = message.record
-    parents = parents_in_words(message.parents)
-    return f"{record.object} {record.external_id}, version {message.version}" + (
-        f", under {parents}" if parents else ""
-    )
+    parents = parents_in_words(message)
+    return f"{record.is_a} {record.external_id}, version {message.version}" + (f", under {parents}" if parents else "")

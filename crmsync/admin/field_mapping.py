@@ -14,7 +14,7 @@ from crmsync.desk.lists import BigList
 from crmsync.doctor.field_check import Checked, check_field
 from crmsync.field_map import mapping_of
 from crmsync.mapping import MAPPING
-from crmsync.models import FieldMapping
+from crmsync.models import AccountLeads, FieldMapping
 
 
 class FieldMappingForm(forms.ModelForm):
@@ -79,7 +79,12 @@ class FieldMappingAdmin(BigList):
             (name, [(ours, theirs, (name, ours) in changed) for ours, theirs in table.fields.items()])
             for name, table in MAPPING.items()
         ]
-        return super().changelist_view(request, {"usual": usual, **(extra_context or {})})
+        context = {
+            "usual": usual,
+            "account_leads": AccountLeads.objects.first(),
+            "may_choose": request.user.has_perm("crmsync.change_accountleads"),
+        }
+        return super().changelist_view(request, {**context, **(extra_context or {})})
 
     def save_model(self, request: HttpRequest, obj: FieldMapping, form: Any, change: bool) -> None:
         note(obj, form.checked)

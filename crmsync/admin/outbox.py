@@ -68,7 +68,7 @@ class Messages(Facts):
     def of(self, message: OutboxMessage) -> SafeString:
         record = message.record
         return format_html(
-            '{}<br><span class="quiet">{} · version {}</span>', record.external_id, record.object, message.version
+            '{}<br><span class="quiet">{} · version {}</span>', record.external_id, record.is_a, message.version
         )
 
     @admin.display(description="due")
@@ -84,7 +84,7 @@ class Messages(Facts):
 
     @admin.display(description="parent")
     def parent(self, message: OutboxMessage) -> str:
-        return parents_in_words(message.parents) or "–"
+        return parents_in_words(message) or "–"
 
     @admin.display(description="failed")
     def failed(self, message: OutboxMessage) -> str:
@@ -94,11 +94,11 @@ class Messages(Facts):
         message = context["original"]
         tries = message.tries.select_related("claim").order_by("begun_at")[:100]
         context["tries"] = [(one, span(one.begun_at, one.ended_at) if one.ended_at else "") for one in tries]
-        context["parents_in_words"] = parents_in_words(message.parents)
+        context["parents_in_words"] = parents_in_words(message)
         context["others"] = (
             OutboxMessage.objects.filter(record=message.record).exclude(pk=message.pk).order_by("-pk")[:10]
         )
-        context["title"] = context["heading"] = f"{message.record.object} {message.record.external_id}"
+        context["title"] = context["heading"] = f"{message.record.is_a} {message.record.external_id}"
         context["subtitle"] = None
         return super().render_change_form(request, context, *args, **kwargs)
 

@@ -11,6 +11,7 @@ from django.conf import settings
 
 from crmsync.describe import read_object
 from crmsync.doctor import asking
+from crmsync.doctor.contacts import Company, leads_of_accounts
 from crmsync.doctor.findings import Finding, Verdict
 from crmsync.doctor.objects import examine_object
 from crmsync.errors import CallFailed, NoSuchObject, NotConfigured
@@ -18,6 +19,7 @@ from crmsync.field_map import mapping_of
 from crmsync.gateway import Org, connect
 from crmsync.lockkeys import long_id
 from crmsync.mapping import MAPPING
+from crmsync.models import AccountLeads
 
 LOW = 0.2
 """The share of a limit below which the doctor warns."""
@@ -43,7 +45,9 @@ class Person:
     crm_user_id: str
 
 
-def examine(*, people: Sequence[Person], activities: bool = False) -> Iterator[Finding]:
+def examine(
+    *, people: Sequence[Person], companies: Sequence[Company] = (), activities: bool = False
+) -> Iterator[Finding]:
     """Every finding, as it is made. `activities`: campaign mail is logged there. Raises nothing that the org can
     cause."""
     try:
@@ -63,6 +67,8 @@ def examine(*, people: Sequence[Person], activities: bool = False) -> Iterator[F
     yield from asked("limits", lambda: limits(org))
     for name in [name for name in MAPPING if name != "Task" or activities]:
         yield from asked(f"{name}: access", lambda name=name: one_object(org, name))  # type: ignore[misc]
+    if AccountLeads.become_contacts():
+        yield from asked("leads of accounts", lambda: leads_of_accounts(org, companies))
     yield from asked("assignment rules", lambda: assignment_rules(org))
     yield from asked("duplicate rules", lambda: duplicate_rules(org))
     yield from asked("validation rules", lambda: validation_rules(org))

@@ -1,8 +1,9 @@
 """Before the first write of a lead the org is asked whether it has that person: a Lead, or a Contact, with the address.
 
 Whom it has is adopted, not doubled: the first write goes to that record, by its id, and brings Rota's key; from then on
-the key is enough. A lead that was converted is adopted as the contact it became. Somebody who enters the same person
-between the question and the write is not seen.
+the key is enough. A lead that was converted is adopted as the contact it became. Whom it does not have may be about to
+become a contact of an account (accounts.py). Somebody who enters the same person between the question and the write is
+not seen.
 """
 
 import logging
@@ -12,6 +13,7 @@ from typing import Any
 from django.conf import settings
 
 from crmsync.chunks import Candidate
+from crmsync.flows.accounts import contacts_of_accounts
 from crmsync.gateway import KEYS_PER_QUERY, Org, soql
 from crmsync.mapping import MANY_KINDS
 from crmsync.models import CrmRecord, OutboxMessage
@@ -21,7 +23,8 @@ log = logging.getLogger(__name__)
 
 
 def adopted(org: Org, rows: Sequence[Candidate]) -> set[int]:
-    """Those messages of leads whose person the org has already; that is written down, and the rows go another way.
+    """Those messages of leads that go to other records than leads of their own: the org has the person already, or is
+    to get a contact. That is written down first, and the rows are claimed anew.
 
     Rows of mass updates name their records by a key and are left alone. Raises CallFailed; nothing was written then.
     """
@@ -33,8 +36,10 @@ def adopted(org: Org, rows: Sequence[Candidate]) -> set[int]:
     new = [row for row in asking if not row.crm_id]
     people = find(org, sorted({email_of(row) for row in new}))
     found |= {row.record_id: one for row in new if (one := choose(row, people.get(email_of(row), [])))}
+    found |= contacts_of_accounts(org, [row for row in new if not people.get(email_of(row))])
     for record_id in adopt(found):
-        log.info("adopted record=%s as=%s id=%s", record_id, found[record_id].object, found[record_id].crm_id)
+        one = found[record_id]
+        log.info("adopted record=%s as=%s id=%s account=%s", record_id, one.object, one.crm_id or "new", one.account)
     return {row.message_id for row in asking if row.record_id in found}
 
 

@@ -1,5 +1,6 @@
 """What the CRM should hold, what is on its way there, and who is carrying it."""
 
+from crmsync.models.account_leads import AccountLeads
 from crmsync.models.batches import Batch, BatchPart, Operation
 from crmsync.models.bulk import BulkJob
 from crmsync.models.dead import DeadLetter, LockFailure
@@ -11,6 +12,7 @@ from crmsync.models.piles import Pile
 from crmsync.models.record import CrmRecord
 
 __all__ = [
+    "AccountLeads",
     "Attempt",
     "Batch",
     "BulkJob",

@@ -20,7 +20,10 @@ RETURNING id, record_id
 """
 # The CRM has nothing of the record any more; whoever writes it next creates it.
 FORGET = """
-UPDATE crmsync_crmrecord SET crm_id = NULL, delivered_version = NULL, parents = '[]' WHERE id = ANY (%s)
+UPDATE crmsync_crmrecord
+   SET crm_id = NULL, delivered_version = NULL, parents = '[]', written_as = '', found_owner = '', owner = '',
+       looked_up_at = NULL
+ WHERE id = ANY (%s)
 """
 
 

@@ -58,6 +58,11 @@ UPDATE crmsync_outboxmessage AS m
  WHERE m.id = u.id AND m.status = 'claimed' AND m.claim_id = %(token)s
 """
 LOOK_UP_AGAIN = "UPDATE crmsync_crmrecord SET looked_up_at = NULL WHERE id = ANY (%(records)s)"
+# A contact that was never created: what it is to be is asked anew.
+DECIDE_AGAIN = """
+UPDATE crmsync_crmrecord SET looked_up_at = NULL, written_as = '', parents = '[]'
+ WHERE id = ANY (%(records)s) AND written_as <> '' AND crm_id IS NULL
+"""
 ATTEMPTS = """
 UPDATE crmsync_attempt AS a
    SET ended_at = clock_timestamp(), outcome = u.outcome, code = u.code, text = u.text
@@ -137,8 +142,17 @@ def end_attempts(*, token: UUID, delivered: Sequence[Outcome], failed: Sequence[
     )
 
 
+NO_SUCH_PARENT = {
+    "ENTITY_IS_DELETED", "INVALID_CROSS_REFERENCE_KEY", "INSUFFICIENT_ACCESS_ON_CROSS_REFERENCE_ENTITY",
+}  # fmt: skip
+
+
 def look_up_again(failed: Sequence[Failed]) -> None:
-    """Of leads that were converted meanwhile: the org is asked what they became before the next write."""
+    """Before the next write the org is asked anew: what leads became that were converted meanwhile, and whether those
+    are to be contacts whose account it did not take."""
+    orphans = [outcome.row.record_id for outcome, _, _ in failed if fault_in(outcome).code in NO_SUCH_PARENT]
+    if orphans:
+        run(DECIDE_AGAIN, {"records": orphans})
     converted = [outcome.row.record_id for outcome, _, _ in failed if fault_in(outcome).code == CONVERTED]
     if converted:
         run(LOOK_UP_AGAIN, {"records": converted})

@@ -79,7 +79,7 @@ def candidate_of(message: Any, parent_keys: tuple[str, ...]) -> Candidate:
         priority=message.priority,
         attempts=message.attempts,
         fields=message.fields,
-        parents=tuple(message.parents),
+        parents=parents_of(message),
         creating=message.record__delivered_version is None,
         record_key=lockkeys.record_key(object_of(message), message.record__external_id),
         parent_keys=parent_keys,
@@ -96,6 +96,17 @@ def candidate_of(message: Any, parent_keys: tuple[str, ...]) -> Candidate:
 def object_of(message: Any) -> str:
     """What the record is in the org."""
     return str(message.record__written_as or message.record__object)
+
+
+def parents_of(message: Any) -> tuple[Mapping[str, str], ...]:
+    """What it is to be a child of. A contact that is yet to be created has its account from its record, whichever of
+    its messages arrives first."""
+    named = tuple(message.parents)
+    creates = message.record__written_as and message.record__delivered_version is None and not message.record__crm_id
+    relations = {parent["relation"] for parent in named}
+    return named + tuple(
+        parent for parent in message.record__parents if creates and parent["relation"] not in relations
+    )
 
 
 def operation_of(message: Any) -> str:

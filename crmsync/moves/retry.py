@@ -113,7 +113,7 @@ def lift_backoff(message: OutboxMessage) -> None:
     Only lanes that no worker and no person holds now; a quarantine stays.
     """
     record = message.record
-    keys = {lockkeys.record_key(record.object, record.external_id)}
+    keys = {lockkeys.record_key(record.is_a, record.external_id)}
     for parent in (*message.parents, *record.parents):
         keys.add(lockkeys.key_of(parent, {}))
     free = Lane.objects.filter(key__in=keys, claim=None, held_until=None, not_before__gt=Now()).order_by("key")

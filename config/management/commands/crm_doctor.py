@@ -7,10 +7,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
+from crmsync.doctor.contacts import Company
 from crmsync.doctor.examine import Person, examine
 from crmsync.doctor.findings import Verdict
 from outreach.models import Campaign
-from routing.models import Rep
+from routing.models import Account, Rep
 
 MARKS = {
     Verdict.OK: "  ok     ",
@@ -29,10 +30,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         reps = Rep.objects.filter(retired_at=None).order_by("name", "pk")
         people = [Person(name=rep.name, crm_user_id=rep.crm_user_id) for rep in reps]
+        companies = [Company(name=account.name, crm_id=account.crm_id) for account in Account.objects.order_by("name")]
         counts: Counter[str] = Counter()
         findings = []
         logged = Campaign.objects.filter(logs_activities=True).exists()
-        for finding in examine(people=people, activities=logged):
+        for finding in examine(people=people, companies=companies, activities=logged):
             counts[finding.verdict] += 1
             findings.append(asdict(finding))
             if not options["json"]:

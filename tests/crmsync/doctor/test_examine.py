@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from crmsync.doctor.contacts import Company
 from crmsync.doctor.examine import Person, examine
 from crmsync.doctor.findings import Verdict
 from crmsync.gateway import connect
+from crmsync.models import AccountLeads
 from tests.crmsync.sandbox_org import SandboxOrg
 
 pytestmark = pytest.mark.django_db
@@ -77,6 +79,23 @@ def test_reps_without_an_active_user_of_their_own_are_named(org: SandboxOrg) -> 
     people = [Person("Ann", mine), Person("Ben", mine[:15]), Person("Cid", ""), Person("Dee", "005000000000001AAA")]
     says = {text for verdict, step, text in found(*people) if step == "reps"}
     assert {text.split(" ")[0] for text in says} == {"Cid", "Dee's", "Ann,"}
+
+
+def test_where_leads_of_accounts_are_contacts_the_accounts_are_asked_about(org: SandboxOrg) -> None:
+    known = str(connect().call("POST", "sobjects/Account", {"Name": "Acme"}, {})["id"])
+    companies = [Company("Acme", known[:15]), Company("Blue", "001000000000999AAA"), Company("Coral", "")]
+    assert not [each for each in examine(people=(), companies=companies) if each.step == "leads of accounts"]
+    AccountLeads.objects.create(written_as="Contact")
+    says = [
+        (each.verdict.value, each.says.split(",")[0])
+        for each in examine(people=(), companies=companies)
+        if each.step == "leads of accounts"
+    ]
+    assert says == [
+        ("ok", "New leads of known accounts are written as contacts under them."),
+        ("warning", "Blue's account 001000000000999AAA is not in the org"),
+        ("ok", "1 of 3 accounts have no id of the org: their leads stay leads."),
+    ]
 
 
 def test_a_question_that_the_org_does_not_answer_is_unknown_and_the_others_go_on(org: SandboxOrg) -> None:
