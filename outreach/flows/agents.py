@@ -11,7 +11,7 @@ from outreach.mail.outcome import Outcome
 from outreach.models import Agent, Campaign, Claim, Message, SendAttempt
 from outreach.moves.claims import Held, claim_batch, end_claim, renew
 from outreach.moves.events import Kind, Layer, tell
-from outreach.moves.gate import Begun, begin
+from outreach.moves.gate import Begun, Intent, begin
 from outreach.moves.sending import why_off
 from outreach.moves.settling import settle
 from outreach.moves.unsendable import give_up
@@ -67,14 +67,8 @@ def begin_mail(*, agent: Agent, token: uuid.UUID, message_id: int) -> MayLeave:
         give_up(token=token, message_id=message_id, worker=agent.worker, reason=prepared.problem)
         raise GateClosed(f"no mail can be made of it: {prepared.problem}")
     mail = prepared.mail
-    gate = begin(
-        token=token,
-        message_id=message_id,
-        worker=agent.worker,
-        mail_id=mail.mail_id,
-        digest=mail.digest,
-        subject=mail.subject,
-    )
+    intent = Intent(message_id=message_id, mail_id=mail.mail_id, digest=mail.digest, subject=mail.subject)
+    gate = begin(token=token, intent=intent, worker=agent.worker)
     if not isinstance(gate, Begun):
         raise GateClosed(gate.reason)
     claim.refresh_from_db()

@@ -16,12 +16,14 @@ from django.db import InterfaceError, OperationalError, connection
 
 from outreach.errors import CredentialsRefused, RoadClosed
 from outreach.flows.preparing import Prepared, prepare
+from outreach.mail.compose import Mail
 from outreach.mail.outcome import Outcome
 from outreach.mail.road import Road, chosen_road, configured
 from outreach.models import Campaign
 from outreach.moves import job_lock
 from outreach.moves.claims import Held, claim_batch, end_claim
-from outreach.moves.gate import Begun, begin
+from outreach.moves.gate import Begun, Intent, Refused, begin
+from outreach.moves.onward import Handed, settle_and_begin
 from outreach.moves.sending import switch_off, why_off
 from outreach.moves.settling import settle
 from outreach.moves.unsendable import give_up
@@ -73,6 +75,7 @@ class Run:
     job_token: uuid.UUID
     renewed_at: float
     done: Sent
+    handed: Handed | None = None  # the last mail of the batch at hand, while it waits to be settled with the next
 
     def must_stop(self) -> str:
         """Why nothing more may be begun by this run; empty where it may go on. Keeps the job lock."""
@@ -139,40 +142,56 @@ def send_batch(run: Run, *, held: Held) -> None:
                 break
             stop = send_one(run, mail=mail, held=held)
     finally:
+        settle_last(run, token=held.token)
         run.done.released += end_claim(token=held.token, reason=stop)
 
 
 def send_one(run: Run, *, mail: Prepared, held: Held) -> str:
     """Send one message of the batch and return why the batch must stop, or nothing.
 
-    The connection is made before the gate, so that a relay that is down or refuses us costs no message anything.
+    The connection is made before the gate, so that a relay that is down or refuses us costs no message anything. What
+    the relay said of the last mail is settled before anything that takes time.
     """
     if mail.problem or mail.mail is None:
         return cannot_send(run, mail=mail, held=held, reason=mail.problem)
+    if not run.relay.is_open:
+        settle_last(run, token=held.token)
     if stop := open_road(run):
         return stop
     if not run.relay.takes(mail.mail):
         return cannot_send(run, mail=mail, held=held, reason="the relay does not speak SMTPUTF8")
-    gate = begin(
-        token=held.token,
-        message_id=mail.message,
-        worker=run.worker,
-        mail_id=mail.mail.mail_id,
-        digest=mail.mail.digest,
-        subject=mail.mail.subject,
-    )
+    gate = pass_gate(run, message_id=mail.message, mail=mail.mail, token=held.token)
     if not isinstance(gate, Begun):
         run.done.turned_away += 1
         log.info("turned away message=%s worker=%s reason=%r", mail.message, run.worker, gate.reason)
         return gate.reason if gate.stop else ""
     outcome = run.relay.hand_over(mail.mail)
-    settle_surely(attempt_id=gate.attempt, outcome=outcome, worker=run.worker, token=held.token)
+    run.handed = Handed(gate.attempt, outcome)
+    if not run.handed.may_wait:
+        settle_last(run, token=held.token)
     run.done.count(outcome)
     if outcome.fault == "sender":
         stop_everybody(run, because=f"the relay refuses us: {outcome.code}")
     elif run.done._road_faults >= ROAD_FAULTS_MOST:
         run.done.stopped = "the relay carries nothing at the moment"
     return run.done.stopped
+
+
+def pass_gate(run: Run, *, message_id: int, mail: Mail, token: uuid.UUID) -> Begun | Refused:
+    """Ask the gate, and in the same breath settle the mail before, if there is one."""
+    intent = Intent(message_id=message_id, mail_id=mail.mail_id, digest=mail.digest, subject=mail.subject)
+    if run.handed is None:
+        return begin(token=token, intent=intent, worker=run.worker)
+    gate = settle_and_begin(handed=run.handed, token=token, intent=intent, worker=run.worker)
+    run.handed = None
+    return gate
+
+
+def settle_last(run: Run, *, token: uuid.UUID) -> None:
+    """Settle the mail that was handed over last, if it is not yet."""
+    if run.handed is not None:
+        settle_surely(attempt_id=run.handed.attempt, outcome=run.handed.outcome, worker=run.worker, token=token)
+        run.handed = None
 
 
 def settle_surely(*, attempt_id: int, outcome: Outcome, worker: str, token: uuid.UUID) -> None:

@@ -87,6 +87,11 @@ class Hosted:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
+    @property
+    def is_open(self) -> bool:
+        """A mail can begin at once, in the session that carried the last."""
+        return self.session is not None and now_s() - self.used_at <= IDLE_MOST_S
+
     def ready(self) -> None:
         """Have a session on which a mail can begin; nothing is sent yet. Raises CredentialsRefused without a key."""
         if not settings.EMAIL_PROVIDER_KEY:

@@ -11,7 +11,10 @@ from outreach.mail.smtp import Relay
 
 
 class Road(Protocol):
-    """Ready before the gate, hands over after it, and never raises there."""
+    """Ready before the gate, hands over after it, and never raises there. `is_open`: to be ready takes no time."""
+
+    @property
+    def is_open(self) -> bool: ...
 
     def ready(self) -> None: ...
 

@@ -94,6 +94,11 @@ class Relay:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close(politely=kind is None)
 
+    @property
+    def is_open(self) -> bool:
+        """A mail can begin at once, on the connection that carried the last."""
+        return self.smtp is not None and now_s() - self.used_at <= IDLE_MOST_S
+
     def ready(self) -> None:
         """Have a connection on which a mail can begin. No mail has begun while this runs.
 

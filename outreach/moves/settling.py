@@ -33,24 +33,31 @@ def settle(*, attempt_id: int, outcome: Outcome, worker: str, token: uuid.UUID |
     which every writer of its tries locks first: that proves that nobody settles or reaps the try meanwhile. The loser
     waits milliseconds, and then finds it settled.
     """
-    values = _values(attempt_id=attempt_id, outcome=outcome, worker=worker, layer=Layer.SETTLE, token=token)
-    if _more_follows(outcome):
+    values = settle_values(attempt_id=attempt_id, outcome=outcome, worker=worker, layer=Layer.SETTLE, token=token)
+    if settled_alone(outcome):
+        settled = call_alone(SETTLE, values)[0]
+    else:
         with transaction.atomic(durable=True):
             settled = _settle(values, outcome)
-    else:
-        settled = call_alone(SETTLE, values)[0]
+    warn_of_a_foreign_token(settled, attempt_id=attempt_id, worker=worker)
+    return bool(settled)
+
+
+def warn_of_a_foreign_token(settled: bool | None, *, attempt_id: int, worker: str) -> None:
+    """Where the settling function knew no such try under the token."""
     if settled is None:
         log.warning("settle refused attempt=%s worker=%s reason=foreign token", attempt_id, worker)
-    return bool(settled)
 
 
 def settle_locked(*, attempt_id: int, outcome: Outcome, worker: str, layer: Layer) -> bool:
     """Record an outcome of a try whose message is locked. Call inside a transaction."""
-    values = _values(attempt_id=attempt_id, outcome=outcome, worker=worker, layer=layer, token=None)
+    values = settle_values(attempt_id=attempt_id, outcome=outcome, worker=worker, layer=layer, token=None)
     return bool(_settle(values, outcome))
 
 
-def _values(*, attempt_id: int, outcome: Outcome, worker: str, layer: Layer, token: uuid.UUID | None) -> dict[str, Any]:
+def settle_values(
+    *, attempt_id: int, outcome: Outcome, worker: str, layer: Layer, token: uuid.UUID | None
+) -> dict[str, Any]:
     waits = range(settings.SEND_ATTEMPTS_MOST) if outcome.verdict == "deferred" else ()
     values: dict[str, Any] = {"attempt": attempt_id, "token": token, "layer": layer.value, "worker": worker}
     values |= {"verdict": outcome.verdict, "phase": outcome.phase, "code": outcome.code, "fault": outcome.fault}
@@ -58,9 +65,9 @@ def _values(*, attempt_id: int, outcome: Outcome, worker: str, layer: Layer, tok
     return values | {"waits": [backoff_s(attempts=attempts) for attempts in waits]}
 
 
-def _more_follows(outcome: Outcome) -> bool:
-    """What the settling function does not do itself: suppress a dead mailbox, tell the CRM of what was sent."""
-    return outcome.fault == "mailbox" or (outcome.verdict == "accepted" and bool(settings.CRM_MAIL_FIELDS))
+def settled_alone(outcome: Outcome) -> bool:
+    """Whether the settling function does all of it: it does not suppress a dead mailbox, nor fill fields in the CRM."""
+    return outcome.fault != "mailbox" and not (outcome.verdict == "accepted" and settings.CRM_MAIL_FIELDS)
 
 
 def _settle(values: dict[str, Any], outcome: Outcome) -> bool | None:

@@ -91,7 +91,7 @@ def effect_of(system: str, dsn: str, effect_ms: float) -> Effect:
 
 
 def rota(pipe: Connection, *, dsn: str, database: str, effect: Effect, lease_s: float) -> None:
-    """Claim, gate, hand over, settle: the moves of the product, each with its own commit."""
+    """Claim, gate, hand over, settle with the next gate: the moves of the product's sender, with the same commits."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     import django
 
@@ -102,7 +102,8 @@ def rota(pipe: Connection, *, dsn: str, database: str, effect: Effect, lease_s: 
     from outreach.mail.outcome import Outcome
     from outreach.models import Campaign
     from outreach.moves.claims import claim_batch, end_claim
-    from outreach.moves.gate import Begun, begin
+    from outreach.moves.gate import Begun, Intent, begin
+    from outreach.moves.onward import Handed, settle_and_begin
     from outreach.moves.settling import settle
 
     settings.CLAIM_LEASE_S = lease_s
@@ -112,13 +113,18 @@ def rota(pipe: Connection, *, dsn: str, database: str, effect: Effect, lease_s: 
     wait_for_go(pipe)
     for campaign in campaigns:
         while held := claim_batch(campaign_id=campaign, worker=worker, size=BATCH, lease_s=lease_s):
+            handed: Handed | None = None
             for message in held.messages:
-                gate = begin(token=held.token, message_id=message, worker=worker, mail_id="<m@x>", digest="d")
+                mine: dict[str, Any] = {"token": held.token, "intent": Intent(message, "<m@x>", "d"), "worker": worker}
+                gate = settle_and_begin(handed=handed, **mine) if handed else begin(**mine)
+                handed = None
                 if isinstance(gate, Begun):
                     effect(message)
-                    settle(attempt_id=gate.attempt, outcome=accepted, worker=worker, token=held.token)
+                    handed = Handed(gate.attempt, accepted)
                 elif gate.stop:
                     break
+            if handed:
+                settle(attempt_id=handed.attempt, outcome=accepted, worker=worker, token=held.token)
             end_claim(token=held.token)
     connection.close()
 

@@ -50,7 +50,7 @@ MUTANTS = (
         "the ledger after the mail",
         "outreach/flows/sender.py",
         (
-            ("    gate = begin(", "    outcome = run.relay.hand_over(mail.mail)\n    gate = begin("),
+            ("    gate = pass_gate(", "    outcome = run.relay.hand_over(mail.mail)\n    gate = pass_gate("),
             ('return gate.reason if gate.stop else ""\n    outcome = run.relay.hand_over(mail.mail)\n', 'return ""\n'),
         ),
         f"{KILLS}::test_a_sender_killed_there_mails_nobody_twice_and_loses_nobody_i1[after the dot]",

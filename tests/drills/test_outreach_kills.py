@@ -154,15 +154,19 @@ def take_over(settings: Any, relay: ScriptedRelay) -> None:
     send_due(worker="another", job="another")
 
 
-def prepare(point: str) -> None:
+def prepare(point: str, *, leads: int = 1) -> None:
     from outreach.flows.launching import launch
 
     switched_on()
     campaign = make_campaign(logs_activities=True)
     if point == "within the body":
         Step.objects.update(body=LARGE)
-    launch(campaign_id=campaign.pk, leads=[lead.pk for lead in make_leads(1)], by="test")
+    launch(campaign_id=campaign.pk, leads=[lead.pk for lead in make_leads(leads)], by="test")
     Lead.objects.update(first_assigned_at=Now())
+
+
+def statuses() -> list[str]:
+    return list(Message.objects.order_by("pk").values_list("status", flat=True))
 
 
 def assert_logged_once_where_sent() -> None:
@@ -208,3 +212,40 @@ def test_a_sender_stopped_there_beyond_its_lease_mails_nobody_twice_i1(point: st
         assert Message.objects.get().status == "sent", (out, err)
     assert_events_play_back()
     assert_logged_once_where_sent()
+
+
+def test_a_sender_killed_between_two_mails_leaves_both_or_neither_written_i1(settings: Any) -> None:
+    """What came of the first is settled with the intent of the second, which had not left."""
+    prepare("within the settlement", leads=2)
+    with stopped_at("within the settlement") as (relay, reached, let_go):
+        process = start_sender(relay)
+        try:
+            wait_for(reached, process)
+        finally:
+            process.kill()
+            process.communicate()
+        let_go()
+        wait_for(lambda: statuses() == ["sent", "begun"])
+        take_over(settings, relay)
+        assert statuses() == ["sent", "in_doubt"]
+        assert len(relay.kept) == 1
+    assert_events_play_back()
+
+
+def test_a_sender_stopped_between_two_mails_beyond_its_lease_mails_nobody_twice_i1(settings: Any) -> None:
+    prepare("after the dot", leads=2)
+    with stopped_at("after the dot") as (relay, reached, let_go):
+        process = start_sender(relay)
+        try:
+            wait_for(reached, process)
+            os.kill(process.pid, signal.SIGSTOP)
+            let_go()
+            take_over(settings, relay)
+            os.kill(process.pid, signal.SIGCONT)
+            out, err = process.communicate(timeout=WAIT_S)
+        finally:
+            process.kill()
+            process.communicate()
+        assert len(relay.kept) == 2, (out, err)
+        assert statuses() == ["sent", "sent"], (out, err)
+    assert_events_play_back()

@@ -8,7 +8,7 @@ from outreach.flows.launching import launch
 from outreach.mail.outcome import Outcome
 from outreach.models import Campaign, Claim, Message, SendAttempt, SendingState, Step
 from outreach.moves.claims import Held, claim_batch
-from outreach.moves.gate import Begun, Refused, begin
+from outreach.moves.gate import Begun, Intent, Refused, begin
 from outreach.moves.sending import why_off
 from routing.models import Lead
 from tests.make import make_email, make_team
@@ -69,13 +69,11 @@ def hold(campaign: Campaign, *, worker: str = "w1", size: int = 50, lease_s: flo
 
 def at_gate(held: Held, message_id: int | None = None, *, worker: str = "") -> Begun | Refused:
     """Bring one message of a claim to the gate."""
-    return begin(
-        token=held.token,
-        message_id=message_id or held.messages[0],
-        worker=worker or held.worker,
-        mail_id="<m@rota.example>",
-        digest="d",
-    )
+    return begin(token=held.token, intent=intent_of(message_id or held.messages[0]), worker=worker or held.worker)
+
+
+def intent_of(message_id: int) -> Intent:
+    return Intent(message_id=message_id, mail_id="<m@rota.example>", digest="d")
 
 
 def make_begun(**fields: Any) -> tuple[Held, SendAttempt]:
