@@ -15,6 +15,7 @@ from django.utils import timezone
 from crmsync.desk.lists import count_up_to
 from crmsync.desk.words import age, capped, span
 from crmsync.models import DeadLetter, LockFailure, OrgState, OutboxMessage
+from crmsync.moves.open_batches import waiting_since
 from outreach.models import Campaign, Message
 from outreach.moves.sending import seen
 from routing.explain import lag_in_short
@@ -158,10 +159,13 @@ def arrivals() -> tuple[str, str]:
 def overdue(now: datetime) -> list[Overdue]:
     """For each priority, the message that has been due longest; none where nothing is due."""
     found = []
+    urgent = OutboxMessage.objects.ripe().filter(priority=OutboxMessage.Priority.INTERACTIVE)
+    oldest = {
+        OutboxMessage.Priority.INTERACTIVE: urgent.order_by("due_at", "id").values_list("due_at", flat=True).first(),
+        OutboxMessage.Priority.MASS: waiting_since(),
+    }
     for priority, late_after in LATE_AFTER.items():
-        rows = OutboxMessage.objects.due().filter(priority=priority).order_by("due_at", "id")
-        due_at = rows.values_list("due_at", flat=True).first()
-        if due_at:
+        if due_at := oldest[priority]:
             waited = max(timedelta(0), now - due_at)
             found.append(Overdue(str(priority.label), span(now - waited, now), waited > late_after))
     return found

@@ -15,6 +15,7 @@ from crmsync.flows.prune import prune
 from crmsync.gateway import connect
 from crmsync.models import Batch, BulkJob, OutboxMessage
 from crmsync.moves import batches
+from crmsync.moves.open_batches import waiting_since
 from crmsync.nudge import ask, nudge
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,8 @@ def deliver() -> dict[str, int | bool]:
 
 def sweep() -> dict[str, int]:
     """The net under lost nudges: wake a worker if anything is due."""
-    due = OutboxMessage.objects.due().exists() or BulkJob.objects.due().exists()
+    urgent = OutboxMessage.objects.ripe().filter(priority=OutboxMessage.Priority.INTERACTIVE)
+    due = urgent.exists() or waiting_since() is not None or BulkJob.objects.due().exists()
     if due:
         nudge()
     return {"nudged": int(due)}

@@ -47,13 +47,17 @@ class OutboxMessageQuerySet(models.QuerySet["OutboxMessage"]):
     def pending(self) -> Self:
         return self.filter(status=OutboxMessage.Status.PENDING)
 
+    def ripe(self) -> Self:
+        """Pending, and its time has come by the database's clock."""
+        return self.pending().filter(due_at__lte=Now())
+
     def due(self) -> Self:
-        """Pending, its time has come by the database's clock, and no paused or cancelled mass update keeps it.
+        """Ripe, and no paused or cancelled mass update keeps it.
 
         What took over an urgent change is urgent itself, and no pause of a mass update keeps it.
         """
         kept = Q(batch__isnull=False, batch__in=Batch.objects.kept(), priority=OutboxMessage.Priority.MASS)
-        return self.pending().filter(~kept, due_at__lte=Now())
+        return self.ripe().filter(~kept)
 
     def newest(self) -> Self:
         """No newer version of the record has been drawn."""
@@ -233,9 +237,11 @@ class OutboxMessage(models.Model):
         indexes = [
             # claim: the due head of one priority, oldest first; also the next due time
             models.Index(fields=["priority", "due_at", "id"], name="outbox_due", condition=Q(status="pending")),
-            # plan: mass messages that are in no pile yet
+            # plan: which mass updates have messages in no pile yet, and which those are
             models.Index(
-                fields=["id"], name="outbox_unplanned", condition=Q(status="pending", pile__isnull=True, priority=1)
+                fields=["batch", "id"],
+                name="outbox_unplanned",
+                condition=Q(status="pending", pile__isnull=True, priority=1),
             ),
             # claim: the messages of a pile, oldest first
             models.Index(

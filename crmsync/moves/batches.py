@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 from crmsync import outbox
 from crmsync.errors import PushedBefore, WrongState
-from crmsync.models import Batch, BatchPart, Intervention, Operation
+from crmsync.models import Batch, BatchPart, Intervention, Operation, OutboxMessage
 from crmsync.moves.interventions import note
 
 UPLOAD_PIECE = 1 << 20
@@ -140,8 +140,17 @@ def pause(*, batch_id: int, by: str, reason: str) -> bool:
     with transaction.atomic(durable=True):
         done = Batch.objects.filter(live, pk=batch_id).update(paused_at=Now(), paused_by=by, reason=reason)
         if done:
+            forget_passed(batch_id)
             note(Intervention.Kind.BATCH_PAUSED, about=about(batch_id), by=by, reason=reason)
     return bool(done)
+
+
+def forget_passed(batch_id: int) -> None:
+    """Few rows have been passed over. Those of a paused mass update wait for no turn. Those that others hold stay."""
+    mass = OutboxMessage.objects.pending().filter(batch=batch_id, priority=OutboxMessage.Priority.MASS)
+    passed = mass.filter(passed_at__isnull=False)
+    ids = list(passed.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
+    OutboxMessage.objects.filter(pk__in=ids).update(passed_at=None)
 
 
 def resume(*, batch_id: int, by: str, reason: str) -> bool:

@@ -31,7 +31,7 @@ WITH absorbed AS MATERIALIZED (
 )
 UPDATE crmsync_outboxmessage AS m
    SET status = 'pending', superseded_by_id = NULL, settled_at = NULL, due_at = clock_timestamp(),
-       version = drawn.version,
+       pile = NULL, version = drawn.version,
        operation = outbox_merge_operation(coalesce(o.operation, n.operation), n.operation),
        afterwards = outbox_merge_afterwards(o.operation, o.afterwards, n.operation, n.afterwards),
        fields = outbox_merge_fields(coalesce(o.fields, '{}'), n.operation, n.fields),

@@ -22,7 +22,7 @@ from crmsync import roads
 from crmsync.backoff import MOST_ROWS
 from crmsync.chunks import Candidate, Lanes, by_collections, choose
 from crmsync.models import CrmRecord, OutboxMessage
-from crmsync.moves import piles
+from crmsync.moves import piles, plan
 from crmsync.moves.lanes import add_lanes
 from crmsync.moves.org import admit, bulk_is_open, open_priorities
 from crmsync.moves.pace import pace
@@ -76,7 +76,7 @@ def claim_next(*, worker: str, mass_here: int | None = None) -> Chunk | None:
             return chunk
         if not room:
             return None
-        chunk, planned = claim_mass(worker=worker, mass_here=mass_here, plan=time.monotonic() < until)
+        chunk, planned = claim_mass(worker=worker, mass_here=mass_here, planning=time.monotonic() < until)
         if chunk or not planned:
             return chunk
     return None
@@ -134,7 +134,7 @@ def take_first(*, worker: str, sendable: Sequence[Candidate], lanes: Lanes) -> C
     return None
 
 
-def claim_mass(*, worker: str, mass_here: int | None, plan: bool) -> tuple[Chunk | None, int]:
+def claim_mass(*, worker: str, mass_here: int | None, planning: bool) -> tuple[Chunk | None, int]:
     """A chunk of the longest pile and of those that fit beside it; or how many messages were put into piles instead.
 
     That is done while the piles hold too little to know which will be the longest, and, as nobody waits for it, by the
@@ -144,8 +144,8 @@ def claim_mass(*, worker: str, mass_here: int | None, plan: bool) -> tuple[Chunk
         if not piles.take_turn():
             return None, 0
         running = pace(worker=worker)
-        too_little = plan and (running.is_last or piles.hold_less_than(AHEAD))
-        if too_little and (planned := piles.plan_some()):
+        too_little = planning and (running.is_last or piles.hold_less_than(AHEAD))
+        if too_little and (planned := plan.plan_some()):
             return None, planned
         if not running.has_room(most_here=mass_here):
             return None, 0

@@ -64,10 +64,16 @@ DELETE FROM crmsync_pile WHERE key = ANY (ARRAY(
      ORDER BY since_at LIMIT %s))
 RETURNING key
 """
+CANCELLED_PILES = """
+DELETE FROM crmsync_pile WHERE key = ANY (ARRAY(
+    SELECT p.key FROM crmsync_batch AS b JOIN crmsync_pile AS p ON p.batch = b.id AND p.waiting > 0
+     WHERE b.status = 'cancelled' LIMIT %s))
+"""
 
 
 def prune_empty_piles(*, idle_s: float, most: int) -> int:
-    """Delete piles that have long been empty; none while others plan. A message in one, if any, is planned anew."""
+    """Delete piles that have long been empty, and those of cancelled mass updates; none while others plan. A message in
+    an empty one, if any, is planned anew."""
     with transaction.atomic(durable=True):
         if not take_turn():
             return 0
@@ -75,4 +81,5 @@ def prune_empty_piles(*, idle_s: float, most: int) -> int:
             cursor.execute(EMPTY_PILES, [idle_s, most])
             pruned = [key for (key,) in cursor.fetchall()]
             cursor.execute(LEAVE, [pruned, []])
-            return len(pruned)
+            cursor.execute(CANCELLED_PILES, [most])
+            return len(pruned) + cursor.rowcount

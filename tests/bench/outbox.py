@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.test import Client
 from django.urls import reverse
 
-from crmsync.moves import piles
+from crmsync.moves import piles, plan
 from crmsync.moves.claim import claim_next
 from crmsync.outbox import enqueue
 from tests.bench._result import Bench, Say, Target, machine
@@ -88,7 +88,7 @@ def plan_all() -> tuple[int, float]:
     while True:
         with transaction.atomic(durable=True):
             assert piles.take_turn()
-            some = piles.plan_some()
+            some = plan.plan_some()
         planned += some
         if not some:
             break

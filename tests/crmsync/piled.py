@@ -4,6 +4,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from crmsync import outbox
+from crmsync.models import Batch, Operation
+from crmsync.moves import batches
 from crmsync.moves.claim import Chunk, claim_next
 from tests.crmsync.rows import run_sql
 
@@ -42,3 +45,17 @@ def sizes_of(chunk: Chunk) -> dict[str, int]:
         for parent in row.parents:
             found[parent["external_id"]] = found.get(parent["external_id"], 0) + 1
     return found
+
+
+def put_batch(name: str, sizes: dict[str, int]) -> Batch:
+    """A mass update with so many contacts under each account, queued; those under "" have no account."""
+    names = [account for account, size in sizes.items() for _ in range(size)]
+    file = batches.File(name, name, "", ["Rota_Id__c"], len(names))
+    batch, _ = batches.start(file=file, object="Contact", operation=Operation.UPSERT, by="ops")
+    lines = [
+        outbox.Line(n, f"{name}-{n}", {"title": name}, [account_of(account)] if account else [])
+        for n, account in enumerate(names, start=2)
+    ]
+    assert batches.queue_lines(batch=batch, at=0, lines=lines)
+    assert batches.finish_queueing(batch_id=batch.pk)
+    return batch

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from crmsync.flows.reap import reap
 from crmsync.models import Claim, Lane, OutboxMessage, Pile
-from crmsync.moves import piles
+from crmsync.moves import piles, plan
 from crmsync.moves.begin import begin
 from crmsync.moves.claim import Chunk, claim_next
 from crmsync.moves.settle import Outcome, settle
@@ -114,7 +114,7 @@ def test_members_are_piled_by_the_campaign_that_has_most_of_them() -> None:
 def test_a_new_version_of_a_piled_row_is_counted_once() -> None:
     put_contacts_of({"a": 3})
     with transaction.atomic():
-        assert piles.take_turn() and piles.plan_some() == 3
+        assert piles.take_turn() and plan.plan_some() == 3
     put_contacts_of({"a": 3})
     (chunk,) = claim_all()
     assert len(chunk.rows) == 3 and {row.version for row in chunk.rows} == {2}
@@ -164,7 +164,7 @@ def test_a_reservation_whose_message_is_gone_ends_by_itself() -> None:
 def test_a_pile_left_for_long_goes_before_longer_ones_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     put_contacts_of({"hot": 300, "old": 150})
     with transaction.atomic():
-        assert piles.take_turn() and piles.plan_some() == 450
+        assert piles.take_turn() and plan.plan_some() == 450
     run_sql("UPDATE crmsync_pile SET since_at = now() - interval '2 minutes' WHERE lane = 'Account:old'")
     monkeypatch.setattr("random.random", lambda: 0.99)
     with transaction.atomic():
@@ -185,7 +185,7 @@ def test_piles_and_lanes_that_nobody_needs_are_pruned() -> None:
 def test_a_row_lost_in_an_empty_pile_is_planned_anew() -> None:
     put_contacts_of({"a": 3})
     with transaction.atomic():
-        assert piles.take_turn() and piles.plan_some() == 3
+        assert piles.take_turn() and plan.plan_some() == 3
     run_sql("UPDATE crmsync_pile SET waiting = 0, since_at = since_at - interval '1 hour'")
     assert claim_all() == []
     reap()
@@ -212,7 +212,7 @@ def test_who_does_not_get_the_turn_leaves_the_work_to_the_others(monkeypatch: py
 def test_enough_is_planned_to_know_the_longest_parent_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """The longest parent comes late in the file: a worker that began with the first batch would send it last."""
     monkeypatch.setattr("crmsync.moves.claim.PLAN_S", 60)
-    put_contacts_of({**{f"a{n}": 1 for n in range(piles.PLANNED)}, "hot": 300})
+    put_contacts_of({**{f"a{n}": 1 for n in range(plan.PLANNED)}, "hot": 300})
     first = claim_next(worker="w:1")
     assert first is not None and sizes_of(first) == {"hot": 200}
 
@@ -222,18 +222,18 @@ def test_planning_and_choosing_read_by_index_at_twenty_thousand_rows() -> None:
     put_contacts_of({f"a{n}": 1 for n in range(20_000)})
     while OutboxMessage.objects.filter(pile__isnull=False).count() < 10_000:
         with transaction.atomic():
-            assert piles.take_turn() and piles.plan_some() == piles.PLANNED
+            assert piles.take_turn() and plan.plan_some() == plan.PLANNED
     run_sql("ANALYZE crmsync_outboxmessage, crmsync_crmrecord, crmsync_pile, crmsync_lane")
     with CaptureQueriesContext(connection) as queries, transaction.atomic():
-        unplanned = piles.read_unplanned()
+        unplanned = plan.read_unplanned()
         picked, most = piles.pick(limit_of=lambda *_: 200, dice=0.5)
         read = piles.read_piles(picked, most=most)
-        assert (sum(len(kin.ids) for kin in unplanned), len(read), len(picked)) == (piles.PLANNED, 200, 200)
+        assert (sum(len(kin.ids) for kin in unplanned), len(read), len(picked)) == (plan.PLANNED, 200, 200)
     plans = [explained(query["sql"])[0]["Plan"] for query in queries if " FROM " in query["sql"]]
     used = json.dumps(plans)
     for index in ("outbox_unplanned", "pile_longest", "outbox_of_pile"):
         assert index in used, index
-    assert max(rows_read(plan, {"crmsync_outboxmessage", "crmsync_pile"}) for plan in plans) <= piles.PLANNED
+    assert max(rows_read(plan, {"crmsync_outboxmessage", "crmsync_pile"}) for plan in plans) <= plan.PLANNED
 
 
 def rows_read(plan: dict[str, Any], tables: set[str]) -> float:
