@@ -57,12 +57,15 @@ def close(org: Org, ref: Ref, headers: Headers) -> None:
 
 def look(org: Org, ref: Ref, headers: Headers) -> Seen:
     batch = ask(org, "GET", f"job/{ref.job_id}/batch/{ref.batch_id}", headers)
+    ended = batch["state"] in ENDED
+    job = ask(org, "GET", f"job/{ref.job_id}", headers) if ended else {}
     return Seen(
-        ended=batch["state"] in ENDED,
+        ended=ended,
         state=batch["state"],
         message=str(batch.get("stateMessage") or ""),
         processed=int(batch.get("numberRecordsProcessed") or 0),
         failed=int(batch.get("numberRecordsFailed") or 0),
+        retries=int(job.get("numberRetries") or 0),
     )
 
 

@@ -37,6 +37,9 @@ from crmsync.moves.pace import note_chunk
 from crmsync.moves.putback import Back, put_back
 from crmsync.roads import Road
 
+# Bulk API guide: a batch of which so many rows met locks is put back; those that got through at last are not told of.
+LOCKED_OF_RETRY = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Settled:
@@ -84,7 +87,8 @@ def settle(
         free_lanes(token=chunk.token, brakes=brakes_of(weighed.failed, rows=rows))
         if heard:
             note_org(whole_request=whole_request, failed=weighed.failed, dice=dice(), usage=usage)
-        note_pace(chunk=chunk, whole_request=whole_request, failed=weighed.failed)
+        retries = int((noted or {}).get("retries", 0))
+        note_pace(chunk=chunk, whole_request=whole_request, failed=weighed.failed, retries=retries)
     return counts
 
 
@@ -195,11 +199,11 @@ def note_org(
     org.answered(usage=usage)
 
 
-def note_pace(*, chunk: Chunk, whole_request: Fault | None, failed: Sequence[Failed]) -> None:
-    """Let the number of mass chunks at once follow what the org made of this one."""
+def note_pace(*, chunk: Chunk, whole_request: Fault | None, failed: Sequence[Failed], retries: int = 0) -> None:
+    """Let the number of mass chunks at once follow what the org made of this one. `retries`: see BulkJob."""
     if chunk.is_mass:
         kinds = [verdict.kind for _, verdict, _ in failed]
         load = FailureKind.RATE_LIMIT in kinds or (whole_request is not None and FailureKind.TRANSIENT in kinds)
-        locked = kinds.count(FailureKind.CONTENTION)
+        locked = max(kinds.count(FailureKind.CONTENTION), min(retries * LOCKED_OF_RETRY, len(chunk.rows)))
         call = None if Road(chunk.road).is_bulk else chunk.token
         note_chunk(rows=len(chunk.rows), locked=locked, refused=load, call=call)

@@ -7,13 +7,15 @@ import pytest
 from django.db import transaction
 
 from crmsync.errors import Fault
-from crmsync.models import Lane, OrgState
+from crmsync.flows.deliver import deliver
+from crmsync.models import BulkJob, Lane, OrgState
 from crmsync.moves.begin import begin
 from crmsync.moves.claim import Chunk, claim_next
 from crmsync.moves.pace import note_chunk, pace
 from crmsync.moves.settle import Outcome, settle
 from tests.crmsync.piled import claim_all, put_contacts_of
-from tests.crmsync.rows import age_claims, put, run_sql
+from tests.crmsync.rows import age_claims, drain, put, put_many, run_sql
+from tests.crmsync.sandbox_org import SandboxOrg
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -118,3 +120,36 @@ def test_lock_failures_are_noticed_by_the_pace_of_all_workers(settings: Any) -> 
     assert chunk is not None
     fail(chunk, LOCKED)
     assert OrgState.objects.get().concurrency == 2
+
+
+@pytest.mark.parametrize("road", ["bulk2", "bulk1"])
+def test_a_job_that_the_org_put_back_halves_it_although_every_row_arrived(
+    org: SandboxOrg, settings: Any, road: str
+) -> None:
+    settings.CRM_ROADS = {"Contact": road}
+    put_many([f"a{n}" for n in range(250)])
+    drain(seconds=20)
+    assert OrgState.objects.get().concurrency > 4, "a job that nothing happened to"
+    run_sql("UPDATE crmsync_orgstate SET concurrency = 4")
+    org.facts(bulk2_batch_s=0.0001, bulk1_batch_s=0.0001, bulk_requeue_s=0)
+    put_many([f"b{n}" for n in range(250)])
+    done = drain(seconds=20)
+    assert (done.delivered, done.put_back, BulkJob.objects.latest("pk").retries) == (250, 0, 1)
+    assert OrgState.objects.get().concurrency == 2
+
+
+def test_rows_of_a_job_that_failed_for_locks_halve_it(org: SandboxOrg, settings: Any) -> None:
+    put("acme", object="Account", name="Acme")
+    drain()
+    settings.CRM_ROADS = {"Contact": "bulk2"}
+    run_sql("UPDATE crmsync_orgstate SET concurrency = 4")
+    hold = org.hold("Account", "acme")
+    put_many([f"a{n}" for n in range(98)])
+    put_many(["x", "y"], account="acme")
+    while not BulkJob.objects.filter(status="harvested").exists():
+        deliver(budget_s=0.01)
+    job = BulkJob.objects.get()
+    assert (job.rows, job.failed, job.retries) == (100, 2, 0)
+    assert OrgState.objects.get().concurrency == 2
+    org.let_go(hold)
+    drain(seconds=20)
