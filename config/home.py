@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 
 from django.core.cache import cache
 from django.db import connection
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, QuerySet
 from django.utils import timezone
 
+from config.pauses import Pause, pauses
 from crmsync.desk.lists import count_up_to
 from crmsync.desk.words import age, capped, span
-from crmsync.models import DeadLetter, LockFailure, OrgState, OutboxMessage
+from crmsync.models import DeadLetter, LockFailure, OutboxMessage
 from crmsync.moves.open_batches import waiting_since
 from outreach.models import Campaign, Message
 from outreach.moves.sending import seen
@@ -91,7 +92,7 @@ class Numbers:
     overdue: list[Overdue]
     lock_failures: str
     dead_letters: str
-    paused: OrgState | None
+    pauses: list[Pause]
     teams: list[TeamTable]
     more_teams: int
     mail: Mailing | None
@@ -120,7 +121,7 @@ def numbers() -> Numbers:
         overdue=overdue(now),
         lock_failures=counted(LockFailure.objects.all()),
         dead_letters=counted(DeadLetter.objects.all()),
-        paused=OrgState.objects.filter(Q(paused_until__isnull=False) | Q(stopped_at__isnull=False)).first(),
+        pauses=pauses(now),
         teams=tables,
         more_teams=more,
         mail=mailing(now) if Campaign.objects.exists() else None,

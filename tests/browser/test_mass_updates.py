@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 from django.db import connection
+from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import Browser, Page
 
-from crmsync.models import Operation
+from crmsync.models import Operation, OrgState
 from crmsync.moves import batches
 from crmsync.moves.interventions import hold, stop_org
 from tests.browser.chromium import complaints_of
@@ -39,7 +40,15 @@ def pages() -> list[str]:
     )
     hold(key="Account:hot", until=timezone.now() + timedelta(hours=2), by="robin", reason="month end load")
     stop_org(by="robin", reason="release week-end")
+    later = timezone.now() + timedelta(hours=3)
+    low = "Limit of the org: 12,004 of 15,000 calls of the day are used."
+    refused = "Login refused: INVALID_SESSION_ID Session expired or invalid"
+    OrgState.objects.update(
+        paused_until=later, paused_reason=refused, mass_paused_until=later, mass_paused_reason=low,
+        bulk_paused_until=later, bulk_paused_reason="Limit of the org: ExceededQuota ApiBatchItems Limit exceeded.",
+    )  # fmt: skip
     return [
+        reverse("admin:index"),
         listed("crmsync_batch"), page_of("crmsync_batch", running.pk), page_of("crmsync_batch", offered.pk),
         f"{listed('crmsync_batch')}push/", listed("crmsync_lockfailure"), f"{listed('crmsync_lockfailure')}retry-all/",
         listed("crmsync_lane"), f"{listed('crmsync_lane')}hold/?key=Account:hot", listed("crmsync_orgstate"),

@@ -1,5 +1,6 @@
 """The home page says what waits, what is late, what failed, and who got how much of what was due."""
 
+import re
 from datetime import timedelta
 from decimal import Decimal
 
@@ -9,9 +10,11 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import strip_tags
 
 from config.home import Row, numbers
 from crmsync import outbox
+from crmsync.desk.words import short
 from crmsync.models import FailureKind, OrgState, OutboxMessage
 from outreach.models import Campaign, Enrolment, Message, Recipient, SendingState
 from routing import members, turns
@@ -49,7 +52,7 @@ def test_an_empty_rota_says_so_in_every_number():
     seen = numbers()
 
     assert (seen.waiting, seen.set_aside, seen.lock_failures, seen.dead_letters) == ("0", "0", "0", "0")
-    assert (seen.oldest_waiting, seen.overdue, seen.paused, seen.teams) == ("", [], None, [])
+    assert (seen.oldest_waiting, seen.overdue, seen.pauses, seen.teams) == ("", [], [], [])
 
 
 def test_waiting_leads_are_counted_and_the_oldest_is_dated():
@@ -96,15 +99,58 @@ def test_lock_failures_are_counted_apart_from_other_dead_letters():
     assert (seen.lock_failures, seen.dead_letters) == ("1", "2")
 
 
-def test_a_pause_of_the_org_is_shown_with_its_reason():
-    OrgState.objects.update_or_create(
-        pk=1, defaults={"paused_until": timezone.now() + timedelta(minutes=1), "paused_reason": "Login refused"}
-    )
+def pause_org(**state):
+    OrgState.objects.update_or_create(pk=1, defaults=state)
 
-    page = logged_in().get(reverse("admin:index")).content.decode()
 
-    assert "Writing to the CRM is paused" in page
-    assert "Login refused" in page
+def notices(client=None):
+    """What the page says above its numbers, in plain words."""
+    page = (client or logged_in()).get(reverse("admin:index")).content.decode()
+    return [" ".join(strip_tags(found).split()) for found in re.findall(r'<p class="notice[^"]*">(.*?)</p>', page)]
+
+
+def test_every_pause_is_shown_with_its_reason_and_its_end():
+    now = timezone.now()
+    later = {name: now + timedelta(days=day) for day, name in enumerate(("all", "mass", "bulk"), start=2)}
+    pause_org(
+        stopped_at=now - timedelta(days=1), stopped_by="robin", stopped_reason="Release",
+        paused_until=later["all"], paused_reason="Login refused",
+        mass_paused_until=later["mass"], mass_paused_reason="<b>Low",
+        bulk_paused_until=later["bulk"], bulk_paused_reason="Quota",
+    )  # fmt: skip
+    assert notices() == [
+        f"Writing to the CRM was stopped by robin {short(now - timedelta(days=1))}, until somebody resumes: Release",
+        f"Writing to the CRM is paused until {short(later['all'])}: Login refused",
+        f"Mass updates wait until {short(later['mass'])}: &lt;b&gt;Low",
+        f"No bulk jobs are begun until {short(later['bulk'])}: Quota",
+    ]
+
+
+def test_of_a_lesser_pause_the_page_says_what_goes_on_meanwhile():
+    later = timezone.now() + timedelta(days=2)
+    pause_org(
+        mass_paused_until=later, mass_paused_reason="Low", bulk_paused_until=later, bulk_paused_reason="Quota"
+    )  # fmt: skip
+    assert notices() == [
+        f"Mass updates wait until {short(later)}; what people wait for is sent: Low",
+        f"No bulk jobs are begun until {short(later)}; mass updates go by smaller calls: Quota",
+    ]
+
+
+def test_a_pause_whose_time_has_passed_is_shown_only_where_the_org_has_still_to_take_a_request():
+    past = timezone.now() - timedelta(seconds=1)
+    pause_org(
+        paused_until=past, paused_reason="Login refused", mass_paused_until=past, mass_paused_reason="Low",
+        bulk_paused_until=past, bulk_paused_reason="Quota",
+    )  # fmt: skip
+    assert notices() == ["Writing to the CRM is paused until the next change has been tried: Login refused"]
+
+
+def test_nothing_is_said_of_pauses_while_all_is_sent():
+    client = logged_in()
+    assert notices(client) == []
+    pause_org(failures=0)
+    assert notices(client) == []
 
 
 def test_due_is_what_was_received_and_what_is_still_owed():
