@@ -24,6 +24,7 @@ SCHEDULES = {
     "fetch leads behind ids": Every(1, "routing.tasks.fetch"),
     "watch for silent sources": Every(5, "routing.tasks.watch_sources"),
     "forget old bodies": Every(60, "routing.tasks.prune_bodies"),
+    "forget old answers, events and files": Every(60, "routing.tasks.prune"),
     "keep service levels": Every(1, "routing.tasks.keep_service_levels"),
     "plan shifts": Every(6 * 60, "routing.tasks.plan_shifts"),
     "reap expired claims": Every(1, "crmsync.tasks.reap"),

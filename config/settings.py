@@ -29,12 +29,15 @@ SWEEP_MOST = env.number("SWEEP_MOST", 1_000, least=1, most=100_000)
 
 INBOUND_MAX_BYTES = env.number("INBOUND_MAX_BYTES", 256 * 1024, least=1_024, most=16 * 1024 * 1024)
 BODY_KEPT_DAYS = env.number("BODY_KEPT_DAYS", 30, least=1, most=3_650)
+ANSWER_KEPT_DAYS = env.number("ANSWER_KEPT_DAYS", 90, least=1, most=3_650)
+REFUSED_KEPT_DAYS = env.number("REFUSED_KEPT_DAYS", 365, least=1, most=3_650)
 FETCH_TIMEOUT_S = env.number("FETCH_TIMEOUT_S", 10, least=1, most=20)
 FETCH_ATTEMPTS_MOST = env.number("FETCH_ATTEMPTS_MOST", 8, least=1, most=50)
 
 # Files of leads are kept here until they are imported and looked at; every process of the host must reach the folder.
 IMPORT_DIR = env.text("IMPORT_DIR", "var/imports")
 IMPORT_MOST_MB = env.number("IMPORT_MOST_MB", 500, least=1, most=10_000)
+IMPORT_KEPT_DAYS = env.number("IMPORT_KEPT_DAYS", 90, least=1, most=3_650)
 IMPORT_UNDO_H = env.number("IMPORT_UNDO_H", 24, least=0, most=8_760)
 
 # The CRM. CRM_URL is the My Domain address of the org; plain http is taken for this machine's own sandbox org only.

@@ -4,9 +4,12 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterable
+from datetime import timedelta
 from pathlib import Path
 
 from django.conf import settings
+from django.db.models import Q
+from django.utils import timezone
 
 from crmsync.csvfile import Table, Unreadable, open_table
 from routing import columns
@@ -14,6 +17,8 @@ from routing.errors import BadFile
 from routing.models import Import
 
 MB = 1 << 20
+NEW, OLD = ".new-", ".old-"
+"""What names of files begin with that are not there yet, or not any more."""
 
 
 def folder() -> Path:
@@ -29,7 +34,7 @@ def keep(pieces: Iterable[bytes]) -> tuple[str, Path]:
     home = folder()
     home.mkdir(parents=True, exist_ok=True)
     digest, size = hashlib.sha256(), 0
-    with tempfile.NamedTemporaryFile(dir=home, prefix=".new-", delete=False) as file:
+    with tempfile.NamedTemporaryFile(dir=home, prefix=NEW, delete=False) as file:
         try:
             for piece in pieces:
                 size += len(piece)
@@ -51,6 +56,37 @@ def keep_copy(path: Path) -> tuple[str, Path]:
     """Keep a copy of a file of this machine. Raises OSError, BadFile."""
     with path.open("rb") as file:
         return keep(iter(lambda: file.read(MB), b""))
+
+
+def prune(*, days: int) -> int:
+    """Delete files that were kept more than so many days ago and that no import still reads; return how many.
+
+    An import that has not ended, or that failed and can be resumed, keeps its file; one that has ended, for so many
+    days. Its verdicts stay.
+    """
+    before = timezone.now() - timedelta(days=days)
+    old = {path.stem: path for path in folder().glob("*.csv") if path.stat().st_mtime < before.timestamp()}
+    done = Q(status__in=(Import.Status.FINISHED, Import.Status.CANCELLED), ended_at__lt=before)
+    wanted = set(Import.objects.filter(~done, digest__in=list(old)).values_list("digest", flat=True))
+    pruned = sum(_delete_old(path, before.timestamp()) for digest, path in old.items() if digest not in wanted)
+    for path in (*folder().glob(f"{NEW}*"), *folder().glob(f"{OLD}*")):  # of processes that died
+        if path.stat().st_mtime < before.timestamp():
+            path.unlink(missing_ok=True)
+    return pruned
+
+
+def _delete_old(path: Path, before: float) -> bool:
+    """Delete a file unless somebody has just kept the same one anew, who is going to read it."""
+    aside = path.with_name(f"{OLD}{path.name}")
+    try:
+        path.rename(aside)
+    except FileNotFoundError:  # somebody else prunes
+        return False
+    if aside.stat().st_mtime >= before:
+        aside.replace(path)
+        return False
+    aside.unlink(missing_ok=True)
+    return True
 
 
 def path_of(digest: str) -> Path:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from django.conf import settings
 from django.db import transaction
 
-from routing import fetching, hours, imports, pruning, service_levels, silence
+from routing import fetching, hours, import_files, imports, pruning, service_levels, silence
 from routing import sweep as sweeping
 from routing.errors import ImportTaken
 
@@ -52,6 +52,15 @@ def watch_sources() -> dict[str, int]:
 def prune_bodies() -> dict[str, int]:
     """Forget the bodies of old deliveries."""
     return {"pruned": pruning.prune_bodies(days=settings.BODY_KEPT_DAYS)}
+
+
+def prune() -> dict[str, int]:
+    """Forget old answers of senders' APIs, old events that made no lead, and old files of leads."""
+    return {
+        "answers": pruning.prune_answers(days=settings.ANSWER_KEPT_DAYS),
+        "events": pruning.prune_stuck(days=settings.REFUSED_KEPT_DAYS),
+        "files": import_files.prune(days=settings.IMPORT_KEPT_DAYS),
+    }
 
 
 def run_import(import_id: int) -> str:

@@ -159,6 +159,8 @@ class Fetch(models.Model):
         indexes = [
             # whoever fetches: the longest due first
             models.Index(fields=["due_at"], condition=Q(due_at__isnull=False), name="fetch_due"),
+            # pruning: answers that are still kept, the oldest first
+            models.Index(fields=["event"], condition=Q(answer__isnull=False), name="fetch_answered"),
         ]
 
     def __str__(self) -> str:

@@ -1,0 +1,17 @@
+"""Answers of senders' APIs are forgotten after a while; an index finds those that are kept."""
+
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+
+    dependencies = [
+        ('routing', '0010_taken_over'),
+    ]
+
+    operations = [
+        migrations.AddIndex(
+            model_name='fetch',
+            index=models.Index(condition=models.Q(('answer__isnull', False)), fields=['event'], name='fetch_answered'),
+        ),
+    ]
