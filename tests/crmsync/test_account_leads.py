@@ -6,11 +6,12 @@ import pytest
 
 from crmsync.flows.adopt import adopted
 from crmsync.flows.deliver import deliver
+from crmsync.flows.reap import reap
 from crmsync.gateway import connect
 from crmsync.models import AccountLeads, CrmRecord, OutboxMessage
 from crmsync.moves.claim import claim_next
 from crmsync.moves.retry import retry_dead
-from tests.crmsync.rows import again, drain, put, run_sql, statuses
+from tests.crmsync.rows import again, age_claims, drain, put, run_sql, statuses
 from tests.crmsync.sandbox_org import SandboxOrg
 from tests.crmsync.test_adopt import all_of, create, user
 
@@ -167,18 +168,32 @@ def test_a_contact_whose_first_write_nobody_answered_is_created_once(org: Sandbo
     assert len(all_of(org, "Contact")) == 1 and all_of(org, "Lead") == []
 
 
-def test_it_holds_the_lane_of_the_account_from_its_first_write_on(org: SandboxOrg, account: str) -> None:
-    lead("one", account)
-    looked = claim_next(worker="w")
+def decided_by_a_worker_that_died(key: str, account: str) -> OutboxMessage:
+    """A lead that was found to become a contact, by a worker that got no further."""
+    message = lead(key, account)
+    looked = claim_next(worker="dead")
     assert looked is not None and looked.object == "Lead" and looked.rows[0].parent_keys == ()
-    assert adopted(connect(), looked.rows) == {looked.rows[0].message_id}
-    run_sql("UPDATE crmsync_outboxmessage SET status = 'pending', claim_id = NULL")
-    run_sql("UPDATE crmsync_lane SET claim_id = NULL")
+    assert adopted(connect(), looked.rows) == {message.pk}
+    age_claims()
+    assert reap().claims == 1
+    run_sql("UPDATE crmsync_lane SET quarantined_until = NULL, not_before = now()")
+    return message
+
+
+def test_it_holds_the_lane_of_the_account_from_its_first_write_on(org: SandboxOrg, account: str) -> None:
+    decided_by_a_worker_that_died("one", account)
     chunk = claim_next(worker="w")
     assert chunk is not None
     (row,) = chunk.rows
     assert (chunk.object, chunk.operation, row.creating) == ("Contact", "upsert", True)
     assert row.parent_keys == (f"Account#{account}",)
+
+
+def test_a_worker_that_dies_after_the_decision_costs_nothing(org: SandboxOrg, account: str) -> None:
+    message = decided_by_a_worker_that_died("one", account)
+    drain()
+    assert again(message).status == "delivered"
+    assert [key for key, _, _ in contacts(org)] == ["one"] and all_of(org, "Lead") == []
 
 
 def test_refused_and_sent_again_it_still_has_its_account(org: SandboxOrg, account: str) -> None:
@@ -199,12 +214,7 @@ def test_refused_and_sent_again_it_still_has_its_account(org: SandboxOrg, accoun
 def test_an_account_deleted_after_the_question_is_a_dead_letter_and_sent_again_a_lead(
     org: SandboxOrg, account: str
 ) -> None:
-    message = lead("one", account)
-    looked = claim_next(worker="w")
-    assert looked is not None
-    adopted(connect(), looked.rows)
-    run_sql("UPDATE crmsync_outboxmessage SET status = 'pending', claim_id = NULL")
-    run_sql("UPDATE crmsync_lane SET claim_id = NULL")
+    message = decided_by_a_worker_that_died("one", account)
     connect().call("DELETE", f"sobjects/Account/{account}", None, {})
     drain()
     message = again(message)

@@ -1,12 +1,15 @@
 """The choice what leads of accounts become, made in the admin; and lock failures of contacts that leads became."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from crmsync.contended import contended
+from crmsync.contention import contention
 from crmsync.models import AccountLeads, CrmRecord, FieldMapping, LockFailure, OutboxMessage
 from crmsync.moves.retry import retry_dead
 from tests.crmsync.rows import again, drain, put, run_sql
@@ -81,6 +84,16 @@ def test_a_lock_failure_of_a_new_contact_is_shown_under_its_account(locked: tupl
     assert f"Account {account}" in under.content.decode() and "Contact · version 1" in under.content.decode()
     itself = staff.get(listed("crmsync_lockfailure"), {"parent": "itself"})
     assert not itself.context["cl"].result_list
+
+
+def test_the_contention_report_counts_its_attempts_under_its_account(locked: tuple[str, OutboxMessage]) -> None:
+    account, message = locked
+    now = timezone.now()
+    found = contention(since=now - timedelta(hours=1), until=now)
+    assert [(one.label, one.failures, one.ours) for one in found.parents] == [
+        (f"Account {account}", message.tries.count(), 0)
+    ]
+    assert [one.object for one in found.objects] == ["Contact"]
 
 
 def test_retried_it_lands_at_once_though_the_lane_was_to_wait(
