@@ -3,8 +3,9 @@
 Asked before people's choice is believed, and by the doctor as long as it stands.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from django.conf import settings
 
@@ -13,10 +14,11 @@ from crmsync.doctor.findings import Finding, Verdict
 from crmsync.doctor.objects import examine_object
 from crmsync.errors import CallFailed, NoSuchObject, NotConfigured
 from crmsync.field_map import mapping_of
-from crmsync.gateway import Org, connect
+from crmsync.gateway import Org, connect, soql
 from crmsync.lockkeys import long_id
 
 STEP = "leads of accounts"
+WEBSITES_PER_QUERY = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,41 @@ def look_at_account(crm_id: str) -> Looked:
         problem = f"The CRM has no Account {crm_id}, or Rota's user there may not see it."
         return Looked(asked=True, problem=problem, crm_id=crm_id)
     return Looked(asked=True, crm_id=crm_id, name=name)
+
+
+@dataclass(frozen=True, slots=True)
+class AtWebsites:
+    """The org's accounts (id, name) by the domain of their website; `problem`: why the org was not asked."""
+
+    at: Mapping[str, Sequence[tuple[str, str]]]
+    problem: str = ""
+
+
+def accounts_at(domains: Sequence[str]) -> AtWebsites:
+    """The accounts whose website is at exactly one of these domains, with or without www."""
+    at: dict[str, list[tuple[str, str]]] = {}
+    try:
+        org = connect()
+        for start in range(0, len(domains), WEBSITES_PER_QUERY):
+            part = domains[start : start + WEBSITES_PER_QUERY]
+            query = "SELECT Id, Name, Website FROM Account WHERE " + " OR ".join(
+                ["Website LIKE '%{:like}%'"] * len(part)
+            )
+            for account in org.query(soql(query, *part)):
+                at.setdefault(host_of(account["Website"]), []).append((account["Id"], account["Name"]))
+    except (CallFailed, NotConfigured) as error:
+        return AtWebsites({}, f"The org was not asked: {error}")
+    return AtWebsites(at)
+
+
+def host_of(website: str) -> str:
+    """The domain of a website as people write it: https://www.Acme.example/en is acme.example."""
+    text = website.strip()
+    try:
+        host = urlsplit(text if "://" in text else f"//{text}").hostname or ""
+    except ValueError:
+        return ""
+    return host.lower().removeprefix("www.")
 
 
 def under_account(described: ObjectInfo) -> Finding:

@@ -7,13 +7,15 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.widgets import AdminTextInputWidget
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from crmsync.desk.confirm import Asked
 from crmsync.desk.lists import Kept
 from crmsync.desk.tabs import Tab, Tabs
 from crmsync.doctor.contacts import Looked, look_at_account
+from routing.admin.crm_accounts import name_by_website
 from routing.free_mail import FREE_MAIL
 from routing.models import Account, AccountDomain, Rep
 from routing.models.rule import DOMAIN
@@ -102,6 +104,7 @@ class AccountAdmin(Kept):
     list_filter = (OwnerTabs,)
     fields = ("name", "owner", "crm_id")
     inlines = (DomainInline,)
+    actions = ("find_in_the_crm",)
     search_fields = ("name", "domains__domain", "owner__name", "=crm_id")
     search_help_text = "Name of the account, a domain, the name of the owner, or the CRM's id."
     empty_says = "No accounts yet. Add one with its domains and owner: its leads go to the owner, without a turn."
@@ -120,6 +123,10 @@ class AccountAdmin(Kept):
     @admin.display(description="in the CRM")
     def in_the_crm(self, account: Account) -> SafeString | str:
         return account.crm_id or format_html('<span class="quiet">{}</span>', "not named: its leads are leads there")
+
+    @admin.action(description="Find in the CRM by website", permissions=["change"])
+    def find_in_the_crm(self, request: HttpRequest, queryset: QuerySet[Account]) -> HttpResponse | None:
+        return name_by_website(self, Asked(request, queryset))
 
     def save_model(self, request: HttpRequest, obj: Account, form: Any, change: bool) -> None:
         obj.save(update_fields=form.changed_data or ["name"]) if change else obj.save()

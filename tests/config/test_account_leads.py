@@ -15,7 +15,7 @@ from tests.crmsync.rows import drain
 from tests.crmsync.sandbox_org import SandboxOrg
 from tests.crmsync.test_adopt import all_of, create
 from tests.make import make_account, make_lead, make_member, make_rep, make_source, make_team, send
-from tests.staff import hands_on, listed, logged_in, nothing, page_of, said
+from tests.staff import ask, confirm, hands_on, listed, logged_in, nothing, page_of, said
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -120,3 +120,32 @@ def test_the_org_is_asked_about_the_id_of_an_account(org: SandboxOrg) -> None:  
     hands_on(staff, page_of("routing_account", account.pk), {**rows, "crm_id": ""})
     account.refresh_from_db()
     assert (account.name, account.crm_id) == ("Acme", "")
+
+
+def test_accounts_are_found_in_the_crm_by_their_websites_and_named_once_confirmed(org: SandboxOrg) -> None:  # noqa: F811
+    acme = create("Account", Name="Acme Holding", Website="https://www.ACME.example/en")
+    create("Account", Name="Not Acme", Website="https://notacme.example")
+    for name in ("Blue One", "Blue Two"):
+        create("Account", Name=name, Website="blue.example")
+    first, blue = make_account(domains=("acme.example", "acme-labs.example")), make_account(domains=("blue.example",))
+    named = make_account(domains=("coral.example",), crm_id="001000000000001AAA")
+    staff, pks = logged_in(), (first.pk, blue.pk, named.pk)
+    page = ask(staff, "routing_account", "find_in_the_crm", *pks).content.decode()
+    assert f"{first}: Acme Holding ({acme})" in page and "Blue One" in page and "Blue Two" in page
+    assert "<strong>1</strong> of 3" in page
+    assert Account.objects.exclude(crm_id="").count() == 1
+    answer = confirm(staff, "routing_account", "find_in_the_crm", *pks)
+    assert said(answer)[-1].startswith("Named 1. Skipped 2 named already, or not exactly one")
+    assert dict(Account.objects.values_list("pk", "crm_id")) == {
+        first.pk: acme,
+        blue.pk: "",
+        named.pk: "001000000000001AAA",
+    }
+    assert "Named 1." in staff.get(reverse("admin:routing_account_history", args=[first.pk])).content.decode()
+
+
+def test_without_an_org_nothing_is_found_and_that_is_said(org: SandboxOrg, settings: Any) -> None:  # noqa: F811
+    settings.CRM_URL = ""
+    account = make_account(domains=("acme.example",))
+    given = {"action": "find_in_the_crm", "_selected_action": account.pk, "index": 0}
+    assert "The org was not asked" in said(logged_in().post(listed("routing_account"), given, follow=True))[-1]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from crmsync.doctor.contacts import Company
+from crmsync.doctor.contacts import Company, host_of
 from crmsync.doctor.examine import Person, examine
 from crmsync.doctor.findings import Verdict
 from crmsync.gateway import connect
@@ -103,3 +103,19 @@ def test_a_question_that_the_org_does_not_answer_is_unknown_and_the_others_go_on
     verdicts = [f"{verdict} {step}" for verdict, step, _ in found(Person("Ann", user_id()))]
     assert "unknown limits" in verdicts
     assert "ok reps" in verdicts
+
+
+@pytest.mark.parametrize(
+    ("website", "host"),
+    [
+        ("https://www.Acme.example/en", "acme.example"),
+        ("acme.example", "acme.example"),
+        ("http://acme.example:8080", "acme.example"),
+        (" WWW.acme.example ", "acme.example"),
+        ("eu.acme.example", "eu.acme.example"),
+        ("http://[", ""),
+        ("", ""),
+    ],
+)
+def test_the_domain_of_a_website_however_it_is_written(website: str, host: str) -> None:
+    assert host_of(website) == host
