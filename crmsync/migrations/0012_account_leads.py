@@ -5,7 +5,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('crmsync', "0011_task_mapping"),
+        ('crmsync', '0011_task_mapping'),
     ]
 
     operations = [

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('crmsync', '0010_field_mapping'),
+        ('crmsync', '0012_account_leads'),
     ]
 
     operations = [

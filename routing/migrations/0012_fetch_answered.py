@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('routing', '0010_taken_over'),
+        ('routing', '0011_account_crm_id'),
     ]
 
     operations = [
