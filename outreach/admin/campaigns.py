@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import Count
@@ -17,6 +18,7 @@ from crmsync.desk.confirm import Asked, Question
 from crmsync.desk.lists import Kept
 from crmsync.desk.tabs import Tab, Tabs
 from crmsync.desk.words import plural, short
+from crmsync.doctor.field_check import check_field
 from outreach.admin.launch_page import launch_page
 from outreach.admin.preview_page import preview_page
 from outreach.admin.steps import StepInline, is_draft
@@ -118,6 +120,8 @@ class CampaignAdmin(Kept):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
+        if request.method == "POST" and request.POST.get("logs_activities") and (problem := not_ready_for_tasks()):
+            self.message_user(request, problem, messages.WARNING)
         try:
             return super().changeform_view(request, object_id, form_url, extra_context)
         except WrongState as refusal:
@@ -235,7 +239,14 @@ class CampaignAdmin(Kept):
             return asked.page(self, question)
         with transaction.atomic(durable=True):
             done = sum(campaigns.log_activities(campaign_id=pk, on=on) for pk in sorted(asked.ids))
-        return asked.tell(self, done, "Logging" if on else "Stopped logging", others)
+        problem = not_ready_for_tasks() if on else ""
+        return asked.tell(self, done, "Logging" if on else "Stopped logging", others, problem)
+
+
+def not_ready_for_tasks() -> str:
+    """Why the CRM would refuse tasks as it is now, as far as it can be asked; "": it would not."""
+    found = check_field(object="Task", field=settings.CRM_EXTERNAL_ID_FIELD)
+    return f"Mails cannot be logged in the CRM as it is: {found.problem} See crm_doctor." if found.problem else ""
 
 
 def count(ids: list[int], *statuses: str) -> int:

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 from crmsync import outbox
 from crmsync.gateway import connect
-from crmsync.models import CrmRecord, FieldMapping, OutboxMessage
+from crmsync.models import BulkJob, CrmRecord, FieldMapping, OutboxMessage
 from crmsync.moves.retry import retry_dead
 from outreach.flows.launching import launch
 from outreach.flows.reaping import reap_all
@@ -299,3 +299,14 @@ def test_a_minutes_tasks_leave_in_one_call_and_lock_no_lead(org: SandboxOrg, set
     (entry,) = org.journal()[before:]
     assert not [lock for lock in entry["locks"] if lock.startswith("00Q")], "a completed task locks nobody"
     assert len(tasks(org)) == 20
+
+
+def test_many_tasks_go_by_a_bulk_job(org: SandboxOrg, settings: Any, tmp_path: Path) -> None:
+    settings.CRM_ROADS = {"Task": "bulk2"}
+    leads = owned_leads(30)
+    launched(leads)
+    mail_all(settings, sink(tmp_path))
+    drain()
+    assert {task["WhoId"] for task in tasks(org)} == {record_of(lead).crm_id for lead in leads}
+    assert len(tasks(org)) == 30
+    assert set(BulkJob.objects.values_list("object", flat=True)) == {"Task"}

@@ -14,6 +14,7 @@ from outreach.flows import launching
 from outreach.models import Campaign, Enrolment, Message, Recipient, Step, Suppression
 from outreach.moves import campaigns
 from routing.models import Lead, LeadAddress
+from tests.crmsync.sandbox_org import SandboxOrg
 from tests.outreach.make import at_gate, hold, make_campaign, make_leads, make_running, make_step
 from tests.staff import ask, confirm, hands_on, listed, logged_in, page_of, said
 
@@ -228,7 +229,7 @@ def test_pause_and_resume_ask_first_and_bite(staff: Client) -> None:
     assert campaign.status == "running"
 
 
-def test_logging_in_the_crm_is_chosen_in_the_draft_and_turned_on_and_off_later(staff: Client) -> None:
+def test_logging_in_the_crm_is_chosen_in_the_draft_and_turned_on_and_off_later(staff: Client, org: SandboxOrg) -> None:
     hands_on(staff, reverse("admin:outreach_campaign_add"), form_of({}, logs_activities="on"))
     assert Campaign.objects.get().logs_activities
 
@@ -239,6 +240,20 @@ def test_logging_in_the_crm_is_chosen_in_the_draft_and_turned_on_and_off_later(s
     assert campaign.logs_activities
     assert said(confirm(staff, CAMPAIGN, "log_selected", campaign.pk)) == ["Logging 0. Skipped 1 logged already."]
     assert said(confirm(staff, CAMPAIGN, "stop_logging_selected", campaign.pk)) == ["Stopped logging 1."]
+
+
+def test_whoever_chooses_logging_is_told_at_once_that_the_org_would_refuse_tasks(
+    staff: Client, org: SandboxOrg, settings: Any
+) -> None:
+    settings.CRM_EXTERNAL_ID_FIELD = "Other_Id__c"
+    refuses = "Mails cannot be logged in the CRM as it is: Task has no field Other_Id__c"
+    answer = hands_on(staff, reverse("admin:outreach_campaign_add"), form_of({}, logs_activities="on"))
+    assert any(refuses in text for text in said(answer))
+    campaign = make_running()
+    assert refuses in said(confirm(staff, CAMPAIGN, "log_selected", campaign.pk))[0]
+    settings.CRM_URL = ""
+    confirm(staff, CAMPAIGN, "stop_logging_selected", campaign.pk)
+    assert "The org was not asked" in said(confirm(staff, CAMPAIGN, "log_selected", campaign.pk))[0]
 
 
 def test_finishing_takes_everybody_out_and_leaves_what_is_on_its_way(staff: Client) -> None:
