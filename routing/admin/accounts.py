@@ -122,7 +122,7 @@ class AccountAdmin(Kept):
 
     @admin.display(description="in the CRM")
     def in_the_crm(self, account: Account) -> SafeString | str:
-        return account.crm_id or format_html('<span class="quiet">{}</span>', "not named: its leads are leads there")
+        return account.crm_id or format_html('<span class="quiet">{}</span>', "not named")
 
     @admin.action(description="Find in the CRM by website", permissions=["change"])
     def find_in_the_crm(self, request: HttpRequest, queryset: QuerySet[Account]) -> HttpResponse | None:
