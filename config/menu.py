@@ -47,6 +47,7 @@ MENU = (
             ),
             Entry("routing.assignment"),
             Entry("routing.handover"),
+            Entry("routing.run"),
         ),
     ),
     Group(

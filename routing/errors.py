@@ -72,6 +72,10 @@ class NotUndone(RoutingError):
     """This hand-over was taken back before, or is more than a day old. Give its leads by hand instead."""
 
 
+class RunNotUndone(RoutingError):
+    """There is no such run, it was undone before, or it is more than a day old. Give its leads by hand instead."""
+
+
 class HasLeft(RoutingError):
     """This rep has left, or was taken out of service. Choose another."""
 

@@ -194,6 +194,14 @@ def _part_without(part_id: int | None, membership: Membership) -> TeamPart | Non
     return TeamPart.objects.get_or_create(team_id=membership.team_id, members=members)[0]
 
 
+def let_wait(held: Sequence[Assignment], *, by: str, note: str) -> None:
+    """Let these leads wait for another turn, and give the turns spent on them back. Call inside a transaction that has
+    locked the leads, the turnstiles and the counters.
+    """
+    end(held, reason=Assignment.EndReason.UNDONE, by=by, note=note, turn_back=True)
+    Lead.objects.filter(pk__in=[each.lead_id for each in held]).update(status=Lead.Status.WAITING)
+
+
 def open_leads(lead_ids: Sequence[int]) -> QuerySet[Lead]:
     """Those of the leads that are open, locked, oldest first."""
     found = Lead.objects.filter(pk__in=lead_ids, status__in=Lead.OPEN).order_by("pk")

@@ -67,16 +67,18 @@ def teams_with_waiting() -> Iterator[int]:
             yield team_id
 
 
-def sweep_team(*, team_id: int) -> Swept:
-    """Take a team's turns until nothing is left that somebody present may take, or the budget is spent."""
+def sweep_team(*, team_id: int, run_id: int | None = None) -> Swept:
+    """Take a team's turns until nothing is left that somebody present may take, or the budget is spent. `run_id`: the
+    run that they are of; what is left is given out outside it.
+    """
     swept = Swept()
     until = time.monotonic() + BUDGET_S
     more = True
     while more and time.monotonic() < until:
         try:
-            turn = take_turns(team_id=team_id, most=settings.SWEEP_MOST, wait_ms=1_000)
+            turn = take_turns(team_id=team_id, most=settings.SWEEP_MOST, wait_ms=1_000, run_id=run_id)
         except TurnFault:
-            singly = take_singly(team_id=team_id, most=settings.SWEEP_MOST)
+            singly = take_singly(team_id=team_id, most=settings.SWEEP_MOST, run_id=run_id)
             swept += Swept(singly.taken, int(singly.busy), singly.set_aside)
             break
         swept.taken += turn.taken
@@ -112,7 +114,9 @@ class Given(NamedTuple):
     reps: dict[int, int]
 
 
-def assign_asked_for(*, team_id: int, lead_ids: Sequence[int], dry_run: bool = False) -> Given:
+def assign_asked_for(
+    *, team_id: int, lead_ids: Sequence[int], dry_run: bool = False, run_id: int | None = None
+) -> Given:
     """Give out these waiting leads of a team now, before older ones, as a person asked.
 
     Claims the leads first: skip_locked, for whoever else holds one of them settles it. Where the turnstile is busy
@@ -121,7 +125,7 @@ def assign_asked_for(*, team_id: int, lead_ids: Sequence[int], dry_run: bool = F
     wanted = Lead.objects.waiting().filter(team_id=team_id, pk__in=lead_ids).order_by("pk")
     with transaction.atomic(durable=True):
         ids = list(wanted.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
-        turn = take_turns_of(team_id=team_id, lead_ids=ids) if ids else None
+        turn = take_turns_of(team_id=team_id, lead_ids=ids, run_id=run_id) if ids else None
         taken = turn.taken if turn else 0
         if dry_run:
             given = _given(taken, wanted, ids)

@@ -53,27 +53,35 @@ class Turn:
 
 
 def take_turns(
-    *, team_id: int, lead_id: int | None = None, most: int | None = None, wait_ms: int | None = None
+    *,
+    team_id: int,
+    lead_id: int | None = None,
+    most: int | None = None,
+    wait_ms: int | None = None,
+    run_id: int | None = None,
 ) -> Turn:
     """Take the turns of a team's waiting leads, oldest first, and say what became of `lead_id`.
 
-    `most` turns at most (default TURN_MOST), waiting `wait_ms` for the turnstile (default TURN_WAIT_MS). Where a
+    `most` turns at most (default TURN_MOST), waiting `wait_ms` for the turnstile (default TURN_WAIT_MS). `run_id`
+    notes them as those of a run, of which no lead is asked about. Where a
     counter shared with another team stays locked beyond lock_timeout the answer is busy. Raises TurnFault after three
     deadlocks or constraint faults, and TransactionManagementError inside a transaction.
     """
     if connection.in_atomic_block:
         raise TransactionManagementError("take_turns is called in autocommit: a transaction would hold the turnstile.")
     call = (team_id, lead_id, most or settings.TURN_MOST, wait_ms or settings.TURN_WAIT_MS, None)
-    return _try_again(lambda: _call(call))
+    return _try_again(lambda: _call(call, run_id))
 
 
-def take_turns_of(*, team_id: int, lead_ids: Sequence[int], wait_ms: int | None = None) -> Turn:
+def take_turns_of(
+    *, team_id: int, lead_ids: Sequence[int], wait_ms: int | None = None, run_id: int | None = None
+) -> Turn:
     """Take the turns of these leads only, which the caller has claimed. Call inside a transaction, as its last
     statement.
     """
     if not connection.in_atomic_block:
         raise TransactionManagementError("take_turns_of belongs in the transaction that claimed the leads.")
-    return _call((team_id, None, len(lead_ids), wait_ms or settings.TURN_WAIT_MS, list(lead_ids)))
+    return _call((team_id, None, len(lead_ids), wait_ms or settings.TURN_WAIT_MS, list(lead_ids)), run_id)
 
 
 @dataclass
@@ -85,7 +93,7 @@ class Singly:
     busy: bool = False
 
 
-def take_singly(*, team_id: int, most: int) -> Singly:
+def take_singly(*, team_id: int, most: int, run_id: int | None = None) -> Singly:
     """Take the turns of up to `most` waiting leads one by one, and set aside each whose turn fails.
 
     For a team whose batch failed: one bad lead must not block the others, and must be seen.
@@ -93,7 +101,7 @@ def take_singly(*, team_id: int, most: int) -> Singly:
     singly = Singly()
     for lead_id in Lead.objects.waiting().filter(team_id=team_id).order_by("id").values_list("id", flat=True)[:most]:
         try:
-            turn = _try_again(lambda lead_id=lead_id: _one(team_id=team_id, lead_id=lead_id))  # type: ignore[misc]
+            turn = _try_again(lambda lead_id=lead_id: _one(team_id, lead_id, run_id))  # type: ignore[misc]
         except TurnFault as fault:
             singly.set_aside += set_aside(lead_id=lead_id, because=str(fault.__cause__ or fault))
             if singly.set_aside == SET_ASIDE_MOST:
@@ -120,14 +128,18 @@ def put_back(*, lead_ids: Sequence[int]) -> int:
     return found.update(status=Lead.Status.WAITING, set_aside_because="")
 
 
-def _one(*, team_id: int, lead_id: int) -> Turn:
+def _one(team_id: int, lead_id: int, run_id: int | None) -> Turn:
     with transaction.atomic(durable=True):
-        return take_turns_of(team_id=team_id, lead_ids=[lead_id], wait_ms=1_000)
+        return take_turns_of(team_id=team_id, lead_ids=[lead_id], wait_ms=1_000, run_id=run_id)
 
 
-def _call(arguments: tuple[Any, ...]) -> Turn:
+def _call(arguments: tuple[Any, ...], run_id: int | None = None) -> Turn:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT * FROM take_turns(%s, %s, %s, %s, %s)", arguments)
+        if run_id is None:
+            cursor.execute("SELECT * FROM take_turns(%s, %s, %s, %s, %s)", arguments)
+        else:
+            team_id, _, *others = arguments
+            cursor.execute("SELECT * FROM take_turns_in_run(%s, %s, %s, %s, %s)", [run_id, team_id, *others])
         row = cursor.fetchone()
     return Turn(*row)
 

@@ -18,14 +18,11 @@ from routing import leads
 from routing.credits import give_back
 from routing.errors import WrongImportState
 from routing.models import Assignment, Import, ImportRow, InboundEvent, Lead, LeadAddress
+from routing.touched import touched
 from routing.turnstiles import hold_turnstiles
 
 BATCH = 200
 """Leads in one transaction: a turnstile is held no longer than that takes."""
-CLOSED = "was closed already"
-NEWS = "has heard from its sender again"
-BY_HAND = "was given to somebody by hand, or moved on"
-ELSEWHERE = "is in use elsewhere, in a campaign perhaps"
 
 
 @dataclass
@@ -88,7 +85,13 @@ def _undo_batch(row: Import, lead_ids: Sequence[int], by: str, undone: Undone) -
     list(wanted.select_for_update(no_key=True).values_list("pk", flat=True))
     teams = set(Assignment.objects.current().filter(lead_id__in=lead_ids).values_list("team_id", flat=True))
     hold_turnstiles(team_ids=teams)
-    because = _touched(row, lead_ids)
+    own = Q(source_id=row.source_id, event_id__startswith=row.event_prefix)
+    because = touched(
+        lead_ids=lead_ids,
+        since=row.received_at,
+        moved=Assignment.objects.filter(~Q(chosen_by="") | Q(ended_at__isnull=False)),
+        news=InboundEvent.objects.exclude(own),
+    )
     going = [lead_id for lead_id in lead_ids if lead_id not in because]
     held = list(Assignment.objects.current().filter(lead_id__in=going).select_related("membership", "roster"))
     note = f"import {row.pk} was undone"
@@ -96,23 +99,3 @@ def _undo_batch(row: Import, lead_ids: Sequence[int], by: str, undone: Undone) -
     give_back(assignments=held, reason=f"Undone: {note}", by=by[:150])
     undone.left.update(because.values())
     undone.examples += list(because)[: 20 - len(undone.examples)]
-
-
-def _touched(row: Import, lead_ids: Sequence[int]) -> dict[int, str]:
-    """Those of the leads that somebody has touched since, with what happened."""
-    because: dict[int, str] = {}
-    for relation in Lead._meta.related_objects:
-        model = relation.related_model
-        if not isinstance(model, str) and model._meta.app_label != Lead._meta.app_label:
-            name = relation.field.name
-            found = model._base_manager.filter(**{f"{name}__in": lead_ids})
-            because |= dict.fromkeys(found.values_list(name, flat=True), ELSEWHERE)
-    moved = Assignment.objects.filter(lead_id__in=lead_ids).filter(~Q(chosen_by="") | Q(ended_at__isnull=False))
-    because |= dict.fromkeys(moved.values_list("lead_id", flat=True), BY_HAND)
-    news = InboundEvent.objects.filter(lead_id__in=lead_ids).exclude(
-        source_id=row.source_id, event_id__startswith=row.event_prefix
-    )
-    because |= dict.fromkeys(news.values_list("lead_id", flat=True), NEWS)
-    closed = Lead.objects.filter(pk__in=lead_ids, status=Lead.Status.CLOSED)
-    because |= dict.fromkeys(closed.values_list("pk", flat=True), CLOSED)
-    return {key: because[key] for key in lead_ids if key in because}

@@ -8,6 +8,7 @@ from routing.models.imported import ColumnMap, Import, ImportRow
 from routing.models.inbound import Delivery, Fetch, InboundEvent
 from routing.models.lead import Account, AccountDomain, Lead, LeadAddress
 from routing.models.rule import Rule, RuleBook, RuleCondition
+from routing.models.run import Run
 from routing.models.service import ServiceBreach
 from routing.models.source import InboundSource
 from routing.models.team import Membership, Rep, RepCount, Shift, Team, TeamPart, Turnstile
@@ -35,6 +36,7 @@ __all__ = [
     "Rule",
     "RuleBook",
     "RuleCondition",
+    "Run",
     "ServiceBreach",
     "Shift",
     "Team",

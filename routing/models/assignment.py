@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 
 from routing.models.hand_over import HandOver
 from routing.models.lead import Lead
+from routing.models.run import Run
 from routing.models.team import Membership, Team
 
 
@@ -56,6 +57,9 @@ class Assignment(models.Model):
     turn = models.BigIntegerField()
     roster = models.ForeignKey(Roster, on_delete=models.PROTECT, related_name="assignments", db_index=False)
     preferred = models.BooleanField(db_default=False, help_text="Taken by the preferred member, past the turns.")
+    run = models.ForeignKey(
+        Run, on_delete=models.PROTECT, null=True, blank=True, related_name="assignments", db_index=False
+    )
     lag_before = models.BigIntegerField()
     lag_after = models.BigIntegerField()
     chosen_by = models.CharField(
@@ -99,6 +103,8 @@ class Assignment(models.Model):
             models.Index(fields=["membership", "-assigned_at"], name="assignment_by_member"),
             # taking a hand-over back
             models.Index(fields=["ended_in"], condition=Q(ended_in__isnull=False), name="assignment_of_hand_over"),
+            # undoing a run
+            models.Index(fields=["run", "lead"], condition=Q(run__isnull=False), name="assignment_of_run"),
             # notices and service levels: the latest assignments that are still current
             models.Index(fields=["assigned_at"], condition=Q(ended_at=None), name="assignment_current_by_time"),
         ]

@@ -20,7 +20,7 @@ from tests.staff import listed, logged_in, page_of
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 LISTS = (
     *(f"routing_{name}" for name in ("lead", "assignment", "team", "rep", "membership", "shift", "holiday")),
-    *(f"routing_{name}" for name in ("credit", "servicebreach", "handover", "rulebook", "account")),
+    *(f"routing_{name}" for name in ("credit", "servicebreach", "handover", "run", "rulebook", "account")),
     *(f"routing_{name}" for name in ("inboundsource", "inboundevent", "delivery")),
     *(
         f"crmsync_{name}"

@@ -24,6 +24,7 @@ from routing.models import (
     Roster,
     Rule,
     RuleBook,
+    Run,
     ServiceBreach,
     Shift,
     TimeOff,
@@ -43,6 +44,8 @@ BAD: dict[str, tuple[str, list[dict[str, object]]]] = {
     "account_domain_in_lower_case": ("accountdomain", [{"domain": "Acme.example"}]),
     "hand_over_says_who_and_why": ("handover", [{"by": ""}, {"reason": ""}]),
     "hand_over_undone_by_iff_undone": ("handover", [{"undone_by": "kim"}, {"undone_at": NOW}]),
+    "run_says_who": ("run", [{"by": ""}]),
+    "run_undone_by_iff_undone": ("run", [{"undone_by": "kim"}, {"undone_at": NOW}]),
     "service_breach_once_per_assignment": ("servicebreach", [{}]),
     "service_breach_outcome_is_known": ("servicebreach", [{"assignment_id": -1, "outcome": "lost"}]),
     "service_breach_minutes_from_1": ("servicebreach", [{"assignment_id": -1, "minutes": 0}]),
@@ -186,6 +189,7 @@ def one_good_row_each(db: None) -> None:
         lead=lead, membership=member, team=team, turn=1, roster=roster, lag_before=0, lag_after=0, assigned_at=NOW
     )
     HandOver.objects.create(membership=member, by="kim", reason="ill")
+    Run.objects.create(by="kim")
     ServiceBreach.objects.create(assignment=turn, lead=lead, minutes=30, outcome="alerted")
     Turnstile.objects.create(team=team, turn=1)
     held = {"digest": "d", "encoding": "utf-8", "delimiter": ",", "header_line": 1, "columns": [], "mapping": []}

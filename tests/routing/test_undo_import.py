@@ -5,11 +5,12 @@ from django.db.models import Sum
 
 from outreach.flows.launching import launch
 from routing import undo_import
-from routing.by_hand import close_now, give_now
+from routing.by_hand import close_now, give_now, worked_now
 from routing.errors import WrongImportState
 from routing.models import Assignment, Credit, Import, InboundEvent, Lead, LeadAddress, Membership
 from routing.sweep import sweep_team
-from routing.undo_import import BY_HAND, CLOSED, NEWS, may_undo, undo
+from routing.touched import BY_HAND, CLOSED, NEWS, WORKED
+from routing.undo_import import may_undo, undo
 from tests.make import make_member, make_source, make_team, send
 from tests.outreach.make import make_campaign, switched_on
 from tests.routing.files_of_leads import imported, table, verdicts
@@ -60,10 +61,11 @@ def test_an_undo_leaves_what_somebody_has_touched_since_and_says_why(source):
     give_now(lead_ids=[lead(1).pk], membership=other, by="kim", reason="asked for it")
     send(source=source, email="n2@a.example")
     close_now(lead_ids=[lead(3).pk])
+    worked_now(lead_ids=[lead(4).pk], by="kim")
     undone = undo(import_id=row.pk, by="kim")
-    assert undone.closed == 9
-    assert dict(undone.left) == {BY_HAND: 1, NEWS: 1, CLOSED: 1}
-    assert sorted(undone.examples) == sorted(lead(number).pk for number in (1, 2, 3))
+    assert undone.closed == 8
+    assert dict(undone.left) == {BY_HAND: 1, NEWS: 1, CLOSED: 1, WORKED: 1}
+    assert sorted(undone.examples) == sorted(lead(number).pk for number in (1, 2, 3, 4))
     assert [lead(number).status for number in (1, 2)] == ["assigned", "assigned"]
 
 
