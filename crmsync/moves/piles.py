@@ -42,10 +42,14 @@ class Picked:
         return self.object, self.operation
 
 
+# Every statement of a turn reads by index, whatever the statistics say: they are old whenever a mass update has come.
+TURN = "SELECT crm_turn(%s), set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"
+
+
 def take_turn() -> bool:
     """True: nobody else plans or chooses mass chunks until our transaction ends. Call inside a transaction, first."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT crm_turn(%s)", [TURN_MS])
+        cursor.execute(TURN, [TURN_MS])
         return bool(cursor.fetchone()[0])
 
 

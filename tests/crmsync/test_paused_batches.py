@@ -22,7 +22,7 @@ from tests.crmsync.rows import put, run_sql
 pytestmark = pytest.mark.django_db(transaction=True)
 
 MANY = 6_000
-FEW = 150
+FEW = 100
 
 
 @pytest.fixture(autouse=True)
