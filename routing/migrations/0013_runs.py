@@ -13,7 +13,7 @@ SQL = Path(__file__).resolve().parent.parent / "sql"
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('routing', '0011_fetch_answered'),
+        ('routing', '0012_fetch_answered'),
     ]
 
     operations = [
