@@ -60,10 +60,13 @@ Known = Callable[[str], bool]
 
 
 def guess_dialect(lines: Sequence[str], *, known: Known, delimiter: str = "") -> tuple[Dialect, Layout]:
-    """The dialect and the layout of a table that begins with these lines, whole ones with their ends."""
+    """The dialect and the layout of a table that begins with these lines, whole ones with their ends.
+
+    Of two that are as likely it is the one that leaves out less above its header, then the more usual delimiter.
+    """
     if not delimiter and lines and (said := SEP.fullmatch(lines[0])):
         delimiter = said[1]
-    best: tuple[float, Dialect, Layout] | None = None
+    best: tuple[tuple[float, int], Dialect, Layout] | None = None
     for candidate in (delimiter,) if delimiter else DELIMITERS:
         for dialect in _quotings(candidate, lines):
             rows, faults = _rows(lines, dialect)
@@ -72,8 +75,9 @@ def guess_dialect(lines: Sequence[str], *, known: Known, delimiter: str = "") ->
                 rows, faults = _rows(lines, dialect)
             points, layout = best_layout(rows, known=known)
             points -= faults / max(1, len(rows) + faults)
-            if best is None or points > best[0] + 1e-9:
-                best = points, dialect, layout
+            likely = round(points, 6), -len(layout.preamble)
+            if best is None or likely > best[0]:
+                best = likely, dialect, layout
     assert best is not None
     return best[1], best[2]
 

@@ -19,12 +19,12 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from crmsync import roads
-from crmsync.backoff import MOST_ROWS
-from crmsync.chunks import Candidate, Lanes, by_collections, choose
+from crmsync.chunks import Candidate, Lanes, choose
 from crmsync.models import CrmRecord, OutboxMessage
 from crmsync.moves import piles, plan
 from crmsync.moves.lanes import add_lanes
-from crmsync.moves.org import admit, bulk_is_open, open_priorities
+from crmsync.moves.limits import Limits
+from crmsync.moves.org import admit, open_priorities
 from crmsync.moves.pace import pace
 from crmsync.moves.reading import (
     RECORD_SEEN,
@@ -41,7 +41,7 @@ from crmsync.moves.reserve import PATIENCE_MS, reserve
 HEAD = 200
 WINDOWS = 5  # how many heads deep a worker looks past lanes that others hold
 PICKS = 5  # how often a worker chooses anew when all of what it chose was in somebody's way
-AHEAD = 5_000  # rows in piles, of some parents more than of others
+AHEAD = 3_000  # rows in piles: enough to tell which parents will have the most, and chunks for the first workers
 PLAN_S = 1.0  # how long a worker that asks for a chunk plans, at most
 NO_LANES: Lanes = {}
 INTERACTIVE, MASS = OutboxMessage.Priority.INTERACTIVE, OutboxMessage.Priority.MASS
@@ -72,7 +72,7 @@ def claim_next(*, worker: str, mass_here: int | None = None) -> Chunk | None:
     until = time.monotonic() + PLAN_S
     while priorities := open_priorities():
         room = MASS in priorities and pace(worker=worker).has_room(most_here=mass_here)
-        if chunk := claim_passed(worker=worker, mass=room) or claim_head(worker=worker):
+        if chunk := claim_urgent(worker=worker, mass=room):
             return chunk
         if not room:
             return None
@@ -80,6 +80,23 @@ def claim_next(*, worker: str, mass_here: int | None = None) -> Chunk | None:
         if chunk or not planned:
             return chunk
     return None
+
+
+# While a mass update runs there is mostly neither.
+URGENT = """
+SELECT EXISTS (SELECT FROM crmsync_outboxmessage WHERE status = 'pending' AND passed_at <= clock_timestamp()),
+       EXISTS (SELECT FROM crmsync_outboxmessage
+                WHERE status = 'pending' AND priority = 0 AND due_at <= clock_timestamp())
+"""
+
+
+def claim_urgent(*, worker: str, mass: bool) -> Chunk | None:
+    """Of those that were passed over for too long, or of what a person waits for; of mass updates where `mass`."""
+    with connection.cursor() as cursor:
+        cursor.execute(URGENT)
+        passed, waiting = cursor.fetchone()
+    chunk = claim_passed(worker=worker, mass=mass) if passed else None
+    return chunk or (claim_head(worker=worker) if waiting else None)
 
 
 def claim_passed(*, worker: str, mass: bool) -> Chunk | None:
@@ -168,45 +185,6 @@ def claim_mass(*, worker: str, mass_here: int | None, planning: bool) -> tuple[C
             if chunk:
                 return chunk, 0
     return None, 0
-
-
-class Limits:
-    """How many rows a mass chunk may have, by the roads; asks once what a road wants to know."""
-
-    def __init__(self) -> None:
-        self.rules: dict[str, roads.Rules] = {}
-        self.due: dict[tuple[str, str], int] = {}
-
-    def rules_of(self, object: str) -> roads.Rules:
-        if object not in self.rules:
-            self.rules[object] = roads.rules_for(
-                object=object,
-                roads=settings.CRM_ROADS,
-                bulk_from=settings.CRM_BULK_FROM,
-                serial_after=settings.CRM_SERIAL_AFTER,
-                bulk_open=bulk_is_open(),
-            )
-        return self.rules[object]
-
-    def __call__(self, kind: tuple[str, str], lock_failures: int, most_rows: int) -> int:
-        rules = self.rules_of(kind[0])
-        if kind not in self.due:
-            self.due[kind] = piles.due_of(*kind, most=rules.bulk_from) if rules.always is None else 0
-        halved = int(most_rows < MOST_ROWS)  # by Collections, until its lanes take a whole chunk again
-        most = roads.most_rows(mass=True, due=self.due[kind], failures=halved, lock_failures=lock_failures, rules=rules)
-        return most if most > MOST_ROWS else by_collections(kind, lock_failures, most_rows)
-
-    def road(self, rows: Sequence[Candidate], lanes: Lanes) -> str:
-        """The road of claimed rows. Of some that a person waits for there is nothing more to be asked."""
-        if any(row.priority == INTERACTIVE for row in rows):
-            return roads.Road.REST if len(rows) == 1 else roads.Road.COLLECTIONS
-        return roads.road(
-            rows=len(rows),
-            mass=True,
-            failures=int(any(lanes[key].most_rows < MOST_ROWS for row in rows for key in row.keys if key in lanes)),
-            lock_failures=max(row.lock_failures for row in rows),
-            rules=self.rules_of(rows[0].object),
-        )
 
 
 def take(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes = NO_LANES) -> Chunk | None:

@@ -168,13 +168,13 @@ def self_lock_waits(journal: Sequence[dict[str, Any]]) -> int:
 
 
 def with_foreign_writers(rows: int, crew: Deliverers, costs: Costs, org: BenchOrg, say: Say) -> dict[str, Any]:
-    """The same while other people save random accounts, each for some seconds."""
+    """The same while others hold random accounts, each for longer than the org lets anybody wait for a lock."""
     load = workloads(rows, prefix="foreign-")["zipf_300"]
     enqueue_accounts(load)
     crew.deliver(60)
     forget_what_is_done()
     ids = [each["Id"] for each in org.records("Account") if each["Rota_Id__c"].startswith("foreign-")]
-    habit = {"object": "Account", "count": 6, "hold_ms": 4_000, "rest_ms": 4_000, "seed": 7, "ids": ids}
+    habit = {"object": "Account", "count": 4, "hold_ms": 20_000, "rest_ms": 20_000, "seed": 7, "ids": ids}
     enqueue_contacts(load)
     analyze()
     org.ask("POST", "writers", habit)

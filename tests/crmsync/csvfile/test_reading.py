@@ -266,3 +266,8 @@ def test_many_quotes_never_closed_do_not_read_the_file_over_and_over(written):
     began = time.monotonic()
     assert len(read(path)) == 5_000
     assert time.monotonic() - began < 10
+
+
+def test_of_two_delimiters_as_likely_the_one_that_leaves_out_no_line_is_taken(written):
+    table = open_table(written("Email\tFirst Name\r\nn0@a.example\t0,;\r\nn1@a.example\t,0\r\n"))
+    assert (table.header, table.header_line, table.dialect.delimiter) == (("Email", "First Name"), 1, "\t")
