@@ -33,7 +33,7 @@ def _cells(row: Import) -> Iterator[Record]:
 
 
 def _verdicts(row: Import) -> Iterator[tuple[int, int, str, str, int | None]]:
-    """In the order of the file, fetched a batch at a time; there are no server cursors (DESIGN section 10)."""
+    """In the order of the file, fetched a batch at a time; a server cursor would not outlive a pooler."""
     after = 0
     rows = ImportRow.objects.filter(of=row).order_by("number")
     while batch := list(

@@ -1,6 +1,6 @@
 """Take in what a sender reports: one transaction for delivery, event and lead; then the lead's turn.
 
-Two commits on purpose (DESIGN section 6). The lead is committed as waiting first, so that a fault in its turn cannot
+Two commits on purpose. The lead is committed as waiting first, so that a fault in its turn cannot
 lose it; and the team's turnstile is never held while this program talks to the database.
 """
 

@@ -76,7 +76,7 @@ def close(*, lead_ids: Sequence[int], because: str = Assignment.EndReason.CLOSED
     """Close those of the leads that are open and return how many: their assignments end, their addresses are free
     again. The assignments keep `because`, who closed them and a note.
 
-    Call inside a transaction. Locks addresses, leads and counters in the order of DESIGN section 5. A rep at their
+    Call inside a transaction. Locks addresses, leads and counters in the order that all keep to. A rep at their
     cap of open leads has room again: their teams are swept once this is committed.
     """
     addresses = LeadAddress.objects.filter(lead_id__in=lead_ids, open=True).order_by("kind", "value")

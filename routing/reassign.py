@@ -1,7 +1,7 @@
 """Give a lead to somebody else: by hand, back to the turns, or all the open leads of a rep to the rest of the team.
 
 The old assignment ends with who ended it and why, and stays; the lead's first assignment keeps its date; the CRM is
-told the new owner and nothing else. Locks are taken in the order of DESIGN section 5: leads, turnstiles, counters,
+told the new owner and nothing else. Locks are taken in the order that all keep to: leads, turnstiles, counters,
 outbox.
 """
 

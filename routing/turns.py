@@ -20,7 +20,7 @@ from routing.models import Lead
 logger = logging.getLogger(__name__)
 
 TRIES = 3
-"""How often a fault is tried again before the batch is taken singly (DESIGN section 5)."""
+"""How often a fault is tried again before the batch is taken singly."""
 FAULTS = (
     psycopg.errors.DeadlockDetected,
     psycopg.IntegrityError,

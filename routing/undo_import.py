@@ -78,7 +78,7 @@ def _made(row: Import) -> Iterator[list[int]]:
 
 
 def _undo_batch(row: Import, lead_ids: Sequence[int], by: str, undone: Undone) -> None:
-    """Locks as closing does, and the turnstiles before the counters (DESIGN section 5); looks after it has locked."""
+    """Locks as closing does, and the turnstiles before the counters; looks after it has locked."""
     addresses = LeadAddress.objects.filter(lead_id__in=lead_ids, open=True).order_by("kind", "value")
     list(addresses.select_for_update(no_key=True).values_list("pk", flat=True))
     wanted = Lead.objects.filter(pk__in=lead_ids).order_by("pk")

@@ -71,7 +71,7 @@ def _note(run: Run) -> str:
 
 
 def _undo_batch(run: Run, lead_ids: Sequence[int], by: str, undone: Undone) -> None:
-    """Locks leads, turnstiles, counters (DESIGN section 5); what was done with a locked lead stays as it is."""
+    """Locks leads, turnstiles, counters; what was done with a locked lead stays as it is."""
     list(
         Lead.objects.filter(pk__in=lead_ids).order_by("pk").select_for_update(no_key=True).values_list("pk", flat=True)
     )

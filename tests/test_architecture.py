@@ -129,7 +129,7 @@ def test_public_functions_of_routing_say_what_they_do():
 
 
 def test_no_query_slices_inside_an_in():
-    """`pk__in=queryset[:n]` may claim more than n rows; ids are listed first (DESIGN section 10)."""
+    """`pk__in=queryset[:n]` may claim more than n rows; ids are listed first."""
     wrong = [
         f"{name_of(file)}:{keyword.value.lineno}"
         for file in FILES

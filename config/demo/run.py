@@ -30,7 +30,7 @@ PATIENCE_S = 60
 
 @dataclass
 class Result:
-    """The figures of DESIGN section 13. Times are reported; `ok` depends on none of them."""
+    """What was counted, in the tables and in the CRM itself. Times are reported; `ok` depends on none of them."""
 
     leads: int
     assigned: int

@@ -14,7 +14,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Lower, Now, Upper
 
 SCALE = 10**12
-"""One lead in units of lag (DESIGN section 5): exact integers, so that lags always add up."""
+"""One lead in units of lag: exact integers, so that lags always add up."""
 
 ROUNDING = 10**6
 """A lag up to this many units is rounding, not a lead owed: shares are floored, by less than one unit a turn."""

@@ -2,7 +2,7 @@
 CREATE OR REPLACE FUNCTION turnstile_key(p_team bigint) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
 $$ SELECT (4711::bigint << 48) | p_team $$;
 
--- Take the turns of a team: the one function by which leads are given to reps (DESIGN section 5).
+-- Take the turns of a team: the one function by which leads are given to reps.
 --
 --   p_team   whose turns
 --   p_lead   the lead the caller asks about, or null

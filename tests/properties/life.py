@@ -1,6 +1,6 @@
 """Two teams with a rep in both, and what can happen to them, as a hypothesis state machine over the real SQL.
 
-After every step what DESIGN section 2 promises is looked for in the tables: nothing lost and nothing twice, nobody over
+After every step what the README promises is looked for in the tables: nothing lost and nothing twice, nobody over
 a cap by a turn, the oldest first, every turn the rule's, lags that add up, and nobody waiting for somebody present.
 """
 
@@ -24,7 +24,7 @@ from tests.properties.ledger import read_ledger
 from tests.races.crowd import at_once, faults, rows, take_in, take_in_for
 
 NEAR_ONE = 1.5
-"""DESIGN section 2: where candidates differ from lead to lead the difference stays near one, about 1.3."""
+"""README: where candidates differ from lead to lead the difference stays near one, about 1.3."""
 MEMBERS_MOST = 7
 SOME = st.integers(0, 10**6)
 WEIGHTS = st.sampled_from([1, 1, 2, 3, 5, 19, 100])

@@ -1,4 +1,4 @@
-"""Whatever happens to teams, in whatever order and at the same time: what DESIGN section 2 promises holds.
+"""Whatever happens to teams, in whatever order and at the same time: what the README promises holds.
 
 PROPERTIES=nightly looks ten times as long (about ten minutes).
 """

@@ -22,7 +22,7 @@ class Replayed:
 
 
 def pick(candidates: dict[int, int], lags: dict[int, int], lasts: dict[int, int]) -> int:
-    """The rule of DESIGN section 5, once the shares of the lead are given out."""
+    """The rule of the turns, once the shares of the lead are given out."""
     total = sum(candidates.values())
     owed = [member for member in candidates if lags[member] > ROUNDING]
     if owed:
