@@ -72,7 +72,7 @@ def claim_next(*, worker: str, mass_here: int | None = None) -> Chunk | None:
     until = time.monotonic() + PLAN_S
     while priorities := open_priorities():
         room = MASS in priorities and pace(worker=worker).has_room(most_here=mass_here)
-        if chunk := claim_urgent(worker=worker, mass=room):
+        if chunk := claim_passed(worker=worker, mass=room) or claim_head(worker=worker):
             return chunk
         if not room:
             return None
@@ -80,23 +80,6 @@ def claim_next(*, worker: str, mass_here: int | None = None) -> Chunk | None:
         if chunk or not planned:
             return chunk
     return None
-
-
-# While a mass update runs there is mostly neither.
-URGENT = """
-SELECT EXISTS (SELECT FROM crmsync_outboxmessage WHERE status = 'pending' AND passed_at <= clock_timestamp()),
-       EXISTS (SELECT FROM crmsync_outboxmessage
-                WHERE status = 'pending' AND priority = 0 AND due_at <= clock_timestamp())
-"""
-
-
-def claim_urgent(*, worker: str, mass: bool) -> Chunk | None:
-    """Of those that were passed over for too long, or of what a person waits for; of mass updates where `mass`."""
-    with connection.cursor() as cursor:
-        cursor.execute(URGENT)
-        passed, waiting = cursor.fetchone()
-    chunk = claim_passed(worker=worker, mass=mass) if passed else None
-    return chunk or (claim_head(worker=worker) if waiting else None)
 
 
 def claim_passed(*, worker: str, mass: bool) -> Chunk | None:
