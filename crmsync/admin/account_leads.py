@@ -47,6 +47,11 @@ class AccountLeadsAdmin(Kept):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         return redirect("admin:crmsync_fieldmapping_changelist")
 
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **more: Any) -> Any:
+        """There is one row, whether or not it was written yet."""
+        one = {"title": "Leads of accounts", "show_save_and_add_another": False, "show_save_and_continue": False}
+        return super().render_change_form(request, context | one, *args, **more)
+
     def save_model(self, request: HttpRequest, obj: AccountLeads, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
         if form.looked and not form.looked.asked:

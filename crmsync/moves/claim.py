@@ -26,16 +26,7 @@ from crmsync.moves.lanes import add_lanes
 from crmsync.moves.limits import Limits
 from crmsync.moves.org import admit, open_priorities
 from crmsync.moves.pace import pace
-from crmsync.moves.reading import (
-    RECORD_SEEN,
-    SEEN,
-    candidates_of,
-    look,
-    note_passed,
-    policy,
-    put_off,
-    read,
-)
+from crmsync.moves.reading import RECORD_SEEN, SEEN, candidates_of, look, note_passed, policy, put_off, read
 from crmsync.moves.reserve import PATIENCE_MS, reserve
 
 HEAD = 200

@@ -83,6 +83,7 @@ class Run:
         if self.done.stopped or now > self.until:
             return self.done.stopped or "time"
         if now - self.renewed_at > JOB_LEASE_S / 4:
+            settle_last(self)
             if not job_lock.renew(name=self.job, token=self.job_token, lease_s=JOB_LEASE_S):
                 return "the job lock was lost"
             self.renewed_at = now
@@ -142,7 +143,7 @@ def send_batch(run: Run, *, held: Held) -> None:
                 break
             stop = send_one(run, mail=mail, held=held)
     finally:
-        settle_last(run, token=held.token)
+        settle_last(run)
         run.done.released += end_claim(token=held.token, reason=stop)
 
 
@@ -155,7 +156,7 @@ def send_one(run: Run, *, mail: Prepared, held: Held) -> str:
     if mail.problem or mail.mail is None:
         return cannot_send(run, mail=mail, held=held, reason=mail.problem)
     if not run.relay.is_open:
-        settle_last(run, token=held.token)
+        settle_last(run)
     if stop := open_road(run):
         return stop
     if not run.relay.takes(mail.mail):
@@ -166,9 +167,9 @@ def send_one(run: Run, *, mail: Prepared, held: Held) -> str:
         log.info("turned away message=%s worker=%s reason=%r", mail.message, run.worker, gate.reason)
         return gate.reason if gate.stop else ""
     outcome = run.relay.hand_over(mail.mail)
-    run.handed = Handed(gate.attempt, outcome)
+    run.handed = Handed(held.token, gate.attempt, outcome)
     if not run.handed.may_wait:
-        settle_last(run, token=held.token)
+        settle_last(run)
     run.done.count(outcome)
     if outcome.fault == "sender":
         stop_everybody(run, because=f"the relay refuses us: {outcome.code}")
@@ -182,31 +183,31 @@ def pass_gate(run: Run, *, message_id: int, mail: Mail, token: uuid.UUID) -> Beg
     intent = Intent(message_id=message_id, mail_id=mail.mail_id, digest=mail.digest, subject=mail.subject)
     if run.handed is None:
         return begin(token=token, intent=intent, worker=run.worker)
-    gate = settle_and_begin(handed=run.handed, token=token, intent=intent, worker=run.worker)
+    gate = settle_and_begin(handed=run.handed, intent=intent, worker=run.worker)
     run.handed = None
     return gate
 
 
-def settle_last(run: Run, *, token: uuid.UUID) -> None:
+def settle_last(run: Run) -> None:
     """Settle the mail that was handed over last, if it is not yet."""
     if run.handed is not None:
-        settle_surely(attempt_id=run.handed.attempt, outcome=run.handed.outcome, worker=run.worker, token=token)
+        settle_surely(run.handed, worker=run.worker)
         run.handed = None
 
 
-def settle_surely(*, attempt_id: int, outcome: Outcome, worker: str, token: uuid.UUID) -> None:
+def settle_surely(handed: Handed, *, worker: str) -> None:
     """Settle, over a fresh connection where the database dropped ours: what is known now nobody else will know later.
 
     Doing it twice is harmless. Raises the database's error after the last try; then the try is left to the reaper.
     """
     for wait_s in (*SETTLE_WAITS_S, None):
         try:
-            settle(attempt_id=attempt_id, outcome=outcome, worker=worker, token=token)
+            settle(attempt_id=handed.attempt, outcome=handed.outcome, worker=worker, token=handed.token)
             return
         except (OperationalError, InterfaceError) as fault:
             if wait_s is None:
                 raise
-            log.warning("settle again attempt=%s worker=%s fault=%s", attempt_id, worker, type(fault).__name__)
+            log.warning("settle again attempt=%s worker=%s fault=%s", handed.attempt, worker, type(fault).__name__)
             connection.close()
             time.sleep(wait_s)
 

@@ -12,8 +12,9 @@ from outreach.moves.settling import settle_values, settled_alone, warn_of_a_fore
 
 @dataclass(frozen=True)
 class Handed:
-    """A mail that was handed over, and what came of it; not written down yet."""
+    """A mail that was handed over under a claim, and what came of it; not written down yet."""
 
+    token: uuid.UUID
     attempt: int
     outcome: Outcome
 
@@ -23,16 +24,17 @@ class Handed:
         return self.outcome.verdict == "accepted" and settled_alone(self.outcome)
 
 
-def settle_and_begin(*, handed: Handed, token: uuid.UUID, intent: Intent, worker: str) -> Begun | Refused:
-    """Settle a mail under the claim, as `settle` does, and pass the gate for another of its messages, as `begin` does.
+def settle_and_begin(*, handed: Handed, intent: Intent, worker: str) -> Begun | Refused:
+    """Settle a mail, as `settle` does, and pass the gate for another message of its claim, as `begin` does.
 
     One call and one transaction: whoever is killed meanwhile has written both or neither. That the gate turns the next
     one away changes nothing for the last.
     """
     values = settle_values(
-        attempt_id=handed.attempt, outcome=handed.outcome, worker=worker, layer=Layer.SETTLE, token=token
+        attempt_id=handed.attempt, outcome=handed.outcome, worker=worker, layer=Layer.SETTLE, token=handed.token
     )
-    recorded, *answer = call_alone(SETTLE_AND_BEGIN, values | gate_values(token=token, intent=intent, worker=worker))
+    values |= gate_values(token=handed.token, intent=intent, worker=worker)
+    recorded, *answer = call_alone(SETTLE_AND_BEGIN, values)
     warn_of_a_foreign_token(recorded, attempt_id=handed.attempt, worker=worker)
     return answer_of(*answer)
 

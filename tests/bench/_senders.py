@@ -115,12 +115,12 @@ def rota(pipe: Connection, *, dsn: str, database: str, effect: Effect, lease_s: 
         while held := claim_batch(campaign_id=campaign, worker=worker, size=BATCH, lease_s=lease_s):
             handed: Handed | None = None
             for message in held.messages:
-                mine: dict[str, Any] = {"token": held.token, "intent": Intent(message, "<m@x>", "d"), "worker": worker}
-                gate = settle_and_begin(handed=handed, **mine) if handed else begin(**mine)
+                mine: dict[str, Any] = {"intent": Intent(message, "<m@x>", "d"), "worker": worker}
+                gate = settle_and_begin(handed=handed, **mine) if handed else begin(token=held.token, **mine)
                 handed = None
                 if isinstance(gate, Begun):
                     effect(message)
-                    handed = Handed(gate.attempt, accepted)
+                    handed = Handed(held.token, gate.attempt, accepted)
                 elif gate.stop:
                     break
             if handed:

@@ -175,16 +175,38 @@ def assert_logged_once_where_sent() -> None:
     assert versions == [1] * Message.objects.filter(status="sent").count()
 
 
+def kill_at(reached: Callable[[], bool], relay: ScriptedRelay) -> None:
+    """A sender that is killed once it has come so far."""
+    process = start_sender(relay)
+    try:
+        wait_for(reached, process)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def stop_beyond_lease_at(
+    reached: Callable[[], bool], let_go: Callable[[], None], relay: ScriptedRelay, settings: Any
+) -> tuple[str, str]:
+    """A sender that stands still once it has come so far, until another has taken over; what it said in the end."""
+    process = start_sender(relay)
+    try:
+        wait_for(reached, process)
+        os.kill(process.pid, signal.SIGSTOP)
+        let_go()
+        take_over(settings, relay)
+        os.kill(process.pid, signal.SIGCONT)
+        return process.communicate(timeout=WAIT_S)
+    finally:
+        process.kill()
+        process.communicate()
+
+
 @pytest.mark.parametrize("point", KILLED)
 def test_a_sender_killed_there_mails_nobody_twice_and_loses_nobody_i1(point: str, settings: Any) -> None:
     prepare(point)
     with stopped_at(point) as (relay, reached, let_go):
-        process = start_sender(relay)
-        try:
-            wait_for(reached, process)
-        finally:
-            process.kill()
-            process.communicate()
+        kill_at(reached, relay)
         let_go()
         wait_for(lambda: not someone_waits())
         take_over(settings, relay)
@@ -197,19 +219,8 @@ def test_a_sender_killed_there_mails_nobody_twice_and_loses_nobody_i1(point: str
 def test_a_sender_stopped_there_beyond_its_lease_mails_nobody_twice_i1(point: str, settings: Any) -> None:
     prepare(point)
     with stopped_at(point) as (relay, reached, let_go):
-        process = start_sender(relay)
-        try:
-            wait_for(reached, process)
-            os.kill(process.pid, signal.SIGSTOP)
-            let_go()
-            take_over(settings, relay)
-            os.kill(process.pid, signal.SIGCONT)
-            out, err = process.communicate(timeout=WAIT_S)
-        finally:
-            process.kill()
-            process.communicate()
-        assert len(relay.kept) == 1, (out, err)
-        assert Message.objects.get().status == "sent", (out, err)
+        told = stop_beyond_lease_at(reached, let_go, relay, settings)
+        assert (statuses(), len(relay.kept)) == (["sent"], 1), told
     assert_events_play_back()
     assert_logged_once_where_sent()
 
@@ -218,34 +229,17 @@ def test_a_sender_killed_between_two_mails_leaves_both_or_neither_written_i1(set
     """What came of the first is settled with the intent of the second, which had not left."""
     prepare("within the settlement", leads=2)
     with stopped_at("within the settlement") as (relay, reached, let_go):
-        process = start_sender(relay)
-        try:
-            wait_for(reached, process)
-        finally:
-            process.kill()
-            process.communicate()
+        kill_at(reached, relay)
         let_go()
         wait_for(lambda: statuses() == ["sent", "begun"])
         take_over(settings, relay)
-        assert statuses() == ["sent", "in_doubt"]
-        assert len(relay.kept) == 1
+        assert (statuses(), len(relay.kept)) == (["sent", "in_doubt"], 1)
     assert_events_play_back()
 
 
 def test_a_sender_stopped_between_two_mails_beyond_its_lease_mails_nobody_twice_i1(settings: Any) -> None:
     prepare("after the dot", leads=2)
     with stopped_at("after the dot") as (relay, reached, let_go):
-        process = start_sender(relay)
-        try:
-            wait_for(reached, process)
-            os.kill(process.pid, signal.SIGSTOP)
-            let_go()
-            take_over(settings, relay)
-            os.kill(process.pid, signal.SIGCONT)
-            out, err = process.communicate(timeout=WAIT_S)
-        finally:
-            process.kill()
-            process.communicate()
-        assert len(relay.kept) == 2, (out, err)
-        assert statuses() == ["sent", "sent"], (out, err)
+        told = stop_beyond_lease_at(reached, let_go, relay, settings)
+        assert (statuses(), len(relay.kept)) == (["sent", "sent"], 2), told
     assert_events_play_back()

@@ -1,6 +1,8 @@
 """From mail to mail: the settlement of one and the intent of the next, in one call and one commit."""
 
+from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -22,12 +24,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def handed_over(held: Any) -> Handed:
     gate = at_gate(held)
     assert isinstance(gate, Begun)
-    return Handed(gate.attempt, ACCEPTED)
+    return Handed(held.token, gate.attempt, ACCEPTED)
 
 
-def go_on(held: Any, handed: Handed, **other: Any) -> Begun | Refused:
-    intent = intent_of(held.messages[1])
-    return settle_and_begin(**{"handed": handed, "token": held.token, "intent": intent, "worker": "w1", **other})
+def go_on(held: Any, handed: Handed) -> Begun | Refused:
+    return settle_and_begin(handed=handed, intent=intent_of(held.messages[1]), worker="w1")
 
 
 def statuses() -> list[str]:
@@ -78,8 +79,8 @@ def test_a_mail_is_settled_as_late_evidence_where_the_lease_ran_out_and_the_next
 def test_nothing_is_settled_under_a_token_that_is_not_the_trys_own() -> None:
     campaign = make_running(leads=4)
     held, other = hold(campaign, size=2), hold(campaign, worker="w2", size=2)
-    handed = handed_over(held)
-    gate = settle_and_begin(handed=handed, token=other.token, intent=intent_of(other.messages[0]), worker="w2")
+    handed = replace(handed_over(held), token=other.token)
+    gate = settle_and_begin(handed=handed, intent=intent_of(other.messages[0]), worker="w2")
     assert isinstance(gate, Begun)
     assert SendAttempt.objects.get(pk=handed.attempt).status == "begun"
 
@@ -102,9 +103,9 @@ def test_both_are_durable_before_the_answer_or_nothing_is_done() -> None:
     ],
 )
 def test_only_what_was_accepted_may_wait_for_the_next_gate(outcome: Outcome, may_wait: bool) -> None:
-    assert Handed(1, outcome).may_wait == may_wait
+    assert Handed(uuid4(), 1, outcome).may_wait == may_wait
 
 
 def test_what_fills_fields_in_the_crm_does_not_wait(settings: Any) -> None:
     settings.CRM_MAIL_FIELDS = {"last_campaign": "Last_Campaign__c"}
-    assert not Handed(1, ACCEPTED).may_wait
+    assert not Handed(uuid4(), 1, ACCEPTED).may_wait

@@ -149,6 +149,23 @@ def test_whoever_does_not_get_the_job_lock_goes_home_and_says_so(settings: Any, 
         assert send_due(worker="w2").sent == 1
 
 
+def test_what_came_of_a_mail_is_written_down_before_the_job_lock_is_renewed(settings: Any, monkeypatch: Any) -> None:
+    """Where that takes long, a sender that dies meanwhile leaves nothing in doubt that the relay has answered."""
+    make_running(leads=3)
+    renew, begun = job_lock.renew, []
+
+    def slowly(**arguments: Any) -> bool:
+        begun.append(Message.objects.filter(status="begun").count())
+        return renew(**arguments)
+
+    monkeypatch.setattr(job_lock, "renew", slowly)
+    monkeypatch.setattr("outreach.flows.sender.JOB_LEASE_S", 0.001)  # renewed before every mail
+    with scripted() as relay:
+        relay_at(settings, relay.port)
+        assert send_due(worker="w1").sent == 3
+    assert len(begun) >= 3 and not any(begun)
+
+
 def test_a_paused_campaign_stops_within_one_batch(settings: Any) -> None:
     campaign = make_running(leads=5)
 
