@@ -9,7 +9,7 @@ from crmsync.flows.deliver import deliver
 from crmsync.models import Attempt, Claim, Lane, OrgState, OutboxMessage
 from crmsync.moves.claim import claim_next
 from crmsync.moves.retry import retry_dead
-from tests.crmsync.rows import again, drain, put, put_contacts, record_of, statuses
+from tests.crmsync.rows import again, drain, put, put_contacts, record_of, run_sql, statuses
 from tests.crmsync.sandbox_org import SandboxOrg
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -160,13 +160,16 @@ def test_a_lock_failure_waits_on_the_parent_and_sends_back_only_the_failed_rows(
     assert statuses(held) == ["delivered"] * 2
 
 
-def test_an_answer_that_got_lost_is_sent_again_and_makes_no_second_record(org: SandboxOrg) -> None:
+def test_an_answer_that_got_lost_is_sent_again_and_makes_no_second_record(org: SandboxOrg, settings: Any) -> None:
+    settings.CRM_QUARANTINE_S = 300  # over when the test says so
     message = put("lost")
     org.fault("commit_then_close", path="/sobjects/Lead/")
     done = deliver(budget_s=0.01)
     assert (done.put_back, again(message).failure_kind) == (1, "unanswered")
     assert Lane.objects.get(key="Lead:lost").quarantined_until is not None
-    assert deliver(budget_s=0.01).chunks == 0
+    assert deliver(budget_s=1).chunks == 0
+    run_sql("UPDATE crmsync_lane SET quarantined_until = NULL, not_before = now()")
+    run_sql("UPDATE crmsync_outboxmessage SET due_at = now()")
     drain()
     assert [record["Rota_Id__c"] for record in org.records("Lead")] == ["lost"]
     assert list(Attempt.objects.order_by("pk").values_list("outcome", flat=True)) == ["unanswered", "delivered"]
