@@ -1,5 +1,6 @@
 """How gunicorn serves Rota: threads for many short requests, two processes for two cores."""
 
+import gc
 import logging
 import os
 import signal
@@ -25,6 +26,11 @@ keepalive = 5
 preload_app = True
 control_socket_disable = True  # its default place is shared by every gunicorn of the user
 errorlog = "-"
+
+
+def when_ready(server: Any) -> None:
+    """Leave what is loaded out of the garbage collector's rounds: the first one in each worker would copy all of it."""
+    gc.freeze()
 
 
 def post_fork(server: Any, worker: Any) -> None:

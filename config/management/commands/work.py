@@ -1,5 +1,6 @@
 """Work on one queue: a django-q2 cluster that leaves no orphans and does not stand still when a worker dies."""
 
+import gc
 import os
 import signal
 import sys
@@ -37,4 +38,5 @@ class Command(BaseCommand):
 
         death_safe.install()
         tether_forks()
+        gc.freeze()  # else the collector's first round in each worker would copy all that is loaded
         Bounded().start()
