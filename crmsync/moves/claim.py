@@ -24,10 +24,12 @@ from crmsync.models import CrmRecord, OutboxMessage
 from crmsync.moves import piles, plan
 from crmsync.moves.lanes import add_lanes
 from crmsync.moves.limits import Limits
-from crmsync.moves.org import admit, open_priorities
+from crmsync.moves.open_batches import with_unplanned
+from crmsync.moves.org import admit
 from crmsync.moves.pace import pace
 from crmsync.moves.reading import RECORD_SEEN, SEEN, candidates_of, look, note_passed, policy, put_off, read
 from crmsync.moves.reserve import PATIENCE_MS, reserve
+from crmsync.moves.waiting import what_waits
 
 HEAD = 200
 WINDOWS = 5  # how many heads deep a worker looks past lanes that others hold
@@ -61,9 +63,11 @@ def claim_next(*, worker: str, mass_here: int | None = None) -> Chunk | None:
     waits for. Between two batches of planning it looks at that first, too.
     """
     until = time.monotonic() + PLAN_S
-    while priorities := open_priorities():
-        room = MASS in priorities and pace(worker=worker).has_room(most_here=mass_here)
-        if chunk := claim_passed(worker=worker, mass=room) or claim_head(worker=worker):
+    while (waiting := what_waits(patience_ms=PATIENCE_MS)).sends:
+        room = waiting.mass and pace(worker=worker).has_room(most_here=mass_here)
+        if waiting.passed and (chunk := claim_passed(worker=worker, mass=room)):
+            return chunk
+        if waiting.urgent and (chunk := claim_head(worker=worker)):
             return chunk
         if not room:
             return None
@@ -135,12 +139,14 @@ def claim_mass(*, worker: str, mass_here: int | None, planning: bool) -> tuple[C
         if not piles.take_turn():
             return None, 0
         running = pace(worker=worker)
-        too_little = planning and (running.is_last or piles.hold_less_than(AHEAD))
-        if too_little and (planned := plan.plan_some()):
-            return None, planned
+        unplanned = with_unplanned() if planning else []
+        if unplanned and (running.is_last or piles.hold_less_than(AHEAD)):
+            if planned := plan.plan_some(unplanned):
+                return None, planned
+            unplanned = []
         if not running.has_room(most_here=mass_here):
             return None, 0
-        crew = running.live + 1 if too_little else 1  # known to be the last rows: they are shared out
+        crew = running.live + 1 if planning and not unplanned else 1  # among whom the last rows are shared out
         for _ in range(PICKS):
             limits = Limits()
             picked, most = piles.pick(limit_of=limits, crew=crew, dice=random.random())

@@ -22,12 +22,17 @@ SELECT b.id FROM found JOIN crmsync_batch AS b ON b.id = found.id
  WHERE b.paused_at IS NULL AND b.status <> 'cancelled' ORDER BY b.id
 """
 OPEN_UNPLANNED = OPEN.format(batch="batch_id", rows=UNPLANNED)
+# `batch_id` in the order is what lets rows of no mass update be read by the index.
+OF_NONE_UNPLANNED = f"SELECT FROM {UNPLANNED} AND batch_id IS NULL ORDER BY batch_id, id LIMIT 1"
 OPEN_PILED = OPEN.format(batch="batch", rows="crmsync_pile WHERE waiting > 0")
 
 
 def with_unplanned() -> list[int | None]:
-    """Open mass updates with messages that are in no pile yet; first None, for messages of no mass update."""
-    return [None, *ids(OPEN_UNPLANNED)]
+    """Open mass updates with messages that are in no pile yet; None where there are such of no mass update, first."""
+    with connection.cursor() as cursor:
+        cursor.execute(OF_NONE_UNPLANNED)
+        of_none: list[int | None] = [None for _ in cursor.fetchall()]
+    return of_none + ids(OPEN_UNPLANNED)
 
 
 def with_piles() -> list[int]:
@@ -42,7 +47,6 @@ def ids(statement: str) -> list[int]:
 
 
 RIPE = f"{UNPLANNED} AND due_at <= clock_timestamp()"
-# `batch_id` in the order is what lets rows of no mass update be read by the index.
 OLDEST = f"""
 SELECT least(
     (SELECT due_at FROM {RIPE} AND batch_id IS NULL ORDER BY batch_id, id LIMIT 1),
@@ -56,6 +60,6 @@ SELECT least(
 def waiting_since() -> datetime | None:
     """Since when the mass message that waits longest has been due, or its pile been left alone; None: none waits."""
     with connection.cursor() as cursor:
-        cursor.execute(OLDEST, [with_unplanned()[1:], with_piles()])
+        cursor.execute(OLDEST, [ids(OPEN_UNPLANNED), with_piles()])
         found: datetime | None = cursor.fetchone()[0]
     return found

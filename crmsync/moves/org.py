@@ -10,13 +10,13 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import BooleanField, ExpressionWrapper, Q
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from crmsync.backoff import delay_ms
 from crmsync.classify import Verdict
 from crmsync.errors import Fault
-from crmsync.models import FailureKind, OrgState, OutboxMessage
+from crmsync.models import FailureKind, OrgState
 
 log = logging.getLogger(__name__)
 
@@ -31,15 +31,6 @@ LOW_PAUSES = 15  # the allowance comes back over the day: looked at less often, 
 
 def may_write() -> bool:
     return not OrgState.objects.filter(Q(paused_until__gt=Now()) | Q(stopped_at__isnull=False)).exists()
-
-
-def open_priorities() -> list[int]:
-    """The priorities whose messages may be sent now, the first first."""
-    mass_only = ExpressionWrapper(Q(paused_until__isnull=True) | Q(paused_until__lte=Now()), BooleanField())
-    paused = OrgState.objects.filter(Q(paused_until__gt=Now()) | Q(mass_paused_until__gt=Now()))
-    for goes_on in paused.values_list(mass_only, flat=True):
-        return [OutboxMessage.Priority.INTERACTIVE] if goes_on else []
-    return list(OutboxMessage.Priority.values)
 
 
 def bulk_is_open() -> bool:

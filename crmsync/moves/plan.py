@@ -12,7 +12,6 @@ from django.db import connection
 
 from crmsync.lockkeys import record_key
 from crmsync.models import OutboxMessage, Pile
-from crmsync.moves.open_batches import with_unplanned
 from crmsync.moves.parents import parents_coming
 from crmsync.moves.reading import lock_keys_of
 
@@ -60,11 +59,11 @@ class Kin:
     first_id: int
 
 
-def read_unplanned() -> list[Kin]:
-    """A batch of messages that are in no pile yet, locked; of every mass update that may go on its share, so that a
-    small one waits for no large one. Call inside a transaction."""
+def read_unplanned(batches: Sequence[int | None]) -> list[Kin]:
+    """A batch of messages that are in no pile yet, locked; of each of these mass updates its share, so that a small one
+    waits for no large one. Call inside a transaction."""
     kins: list[Kin] = []
-    room, batches = PLANNED, with_unplanned()
+    room = PLANNED
     for place, batch_id in enumerate(batches[:room]):
         found = unplanned_of(batch_id, most=-(-room // (len(batches) - place)))
         room -= sum(len(kin.ids) for kin in found)
@@ -90,9 +89,10 @@ def unplanned_of(batch_id: int | None, *, most: int) -> list[Kin]:
         ]  # fmt: skip
 
 
-def plan_some() -> int:
-    """Put a batch of due mass messages into piles; how many. Call inside a transaction that has the turn."""
-    kins = read_unplanned()
+def plan_some(batches: Sequence[int | None]) -> int:
+    """Put a batch of due messages of these mass updates (None: of no mass update) into piles; how many. Call inside a
+    transaction that has the turn."""
+    kins = read_unplanned(batches)
     if not kins:
         return 0
     keys = lock_keys_of([(kin.object, kin.operation, kin.creating, kin.parents, kin.confirmed) for kin in kins])

@@ -1,5 +1,6 @@
 """Workers of the outbox as processes of their own, which deliver until nothing is left; and rows for them."""
 
+import gc
 import json
 import multiprocessing
 import os
@@ -72,6 +73,7 @@ def serve(pipe: Connection, database: str, number: int) -> None:
 
     connection.ensure_connection()
     connect().sign_in()
+    gc.freeze()  # as in every worker of a queue
     pipe.send("ready")
     while (seconds := pipe.recv()) is not None:
         last, until = time.perf_counter(), time.monotonic() + seconds

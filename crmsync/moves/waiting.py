@@ -1,0 +1,40 @@
+"""What a worker asks before it looks closer: may anything be sent, and does anything wait that goes before mass updates.
+
+One statement, for it is asked before every chunk. It may see more than can be sent, and never less: whoever looks
+closer finds out.
+"""
+
+from dataclasses import dataclass
+
+from django.db import connection
+
+# In the order of an index each, so that the planner reads one entry of it, whatever the statistics say; EXISTS would drop
+# the order.
+WAITING = """
+SELECT coalesce((SELECT paused_until <= clock_timestamp() FROM crmsync_orgstate WHERE id = 1), true),
+       coalesce((SELECT mass_paused_until <= clock_timestamp() FROM crmsync_orgstate WHERE id = 1), true),
+       (SELECT id FROM crmsync_outboxmessage
+         WHERE status = 'pending' AND passed_at <= clock_timestamp() - %s * interval '1 millisecond'
+         ORDER BY passed_at, id LIMIT 1) IS NOT NULL,
+       (SELECT id FROM crmsync_outboxmessage
+         WHERE status = 'pending' AND priority = 0 AND due_at <= clock_timestamp()
+         ORDER BY priority, due_at, id LIMIT 1) IS NOT NULL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """`sends`: the org is not paused. `mass`: nor are its mass updates. `passed`: some message was passed over for
+    `patience_ms`. `urgent`: some message that a person waits for is due.
+    """
+
+    sends: bool
+    mass: bool
+    passed: bool
+    urgent: bool
+
+
+def what_waits(*, patience_ms: int) -> Waiting:
+    with connection.cursor() as cursor:
+        cursor.execute(WAITING, [patience_ms])
+        return Waiting(*cursor.fetchone())
