@@ -8,7 +8,7 @@ from django.core.checks import CheckMessage, Error, register
 
 from crmsync import lockpolicy
 from crmsync.errors import NotConfigured
-from crmsync.flows.send import LOOK_UP_SHARE
+from crmsync.flows.send import READY_SHARE
 from crmsync.gateway import where
 from crmsync.moves.begin import MARGIN_S
 from crmsync.tasks import DELIVER_BUDGET_S
@@ -26,7 +26,7 @@ def the_lease_outlasts_the_call(app_configs: Sequence[Any] | None, **kwargs: Any
 def the_task_outlasts_the_drain(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
     queues: dict[str, Any] = settings.Q_CLUSTER
     timeout = {**queues, **queues["ALT_CLUSTERS"].get("crm", {})}["timeout"]
-    longest = DELIVER_BUDGET_S + settings.CRM_TIMEOUT_S * (1 + LOOK_UP_SHARE)
+    longest = DELIVER_BUDGET_S + settings.CRM_TIMEOUT_S * (1 + READY_SHARE)
     if timeout <= longest:
         return [Error(f"Queue crm: timeout is {timeout}, it must exceed {longest}.", id="crmsync.E002")]
     return []

@@ -18,39 +18,41 @@ from crmsync.errors import CallFailed, Fault
 from crmsync.flows.adopt import adopted, follow_converted
 from crmsync.flows.bodies import Pair, bodies, headers_of, target_of
 from crmsync.flows.jobs import BULK_ROADS, start
-from crmsync.flows.settling import patiently
+from crmsync.flows.settling import leave_early, patiently
 from crmsync.gateway import Org
 from crmsync.moves.begin import begin, begin_job, give_back, narrow, release
 from crmsync.moves.claim import Chunk
 from crmsync.moves.outcomes import Outcome
+from crmsync.moves.pace import has_place
+from crmsync.moves.piles import any_chain_beyond
 from crmsync.moves.settle import Settled, settle
 from crmsync.roads import MOST, Road
 
 log = logging.getLogger(__name__)
 
-LOOK_UP_SHARE = 0.4  # of a call's time, for finding out ids; the task's own time is that much longer (checks.py)
+# Of a call's time, for finding out ids and waiting for a place; the task's own time is that much longer (checks.py).
+READY_SHARE = 0.4
+LOOK_S = 0.03  # between two looks for a place
+YIELD_S = 0.5  # as long as it takes to settle a chunk and claim the next of its pile, and some more
 LOOK_UPS_MOST = 2_000
 
 
 def send(*, chunk: Chunk, org: Org) -> Settled:
     """Sign in, begin, and call or start a job. Raises ClaimLost."""
+    ready_by = time.monotonic() + settings.CRM_TIMEOUT_S * READY_SHARE
     try:
         org.sign_in()
-        with org.until(look_up_end()):
+        with org.until(ready_by):
             elsewhere = adopted(org, chunk.rows)
             follow_converted(org, chunk.rows)
-        if elsewhere:
-            return set_aside(chunk, elsewhere)
-        rows, known = prepared(chunk, org)
+            if elsewhere:
+                return set_aside(chunk, elsewhere)
+            rows, known = prepared(chunk, org)
     except CallFailed as failed:
         return Settled(put_back=release(chunk=chunk, because=failed.fault, dice=random.random()))
     if Road(chunk.road).is_bulk and rows and (settled := by_job(chunk, org, rows, known)):
         return settled
-    return by_call(chunk, org, rows[: MOST[Road.COLLECTIONS]], known)
-
-
-def look_up_end() -> float:
-    return time.monotonic() + settings.CRM_TIMEOUT_S * LOOK_UP_SHARE
+    return by_call(chunk, org, rows[: MOST[Road.COLLECTIONS]], known, ready_by=ready_by)
 
 
 def set_aside(chunk: Chunk, elsewhere: set[int]) -> Settled:
@@ -68,18 +70,17 @@ def prepared(chunk: Chunk, org: Org) -> tuple[list[Pair], list[Outcome]]:
     if chunk.operation != "upsert":
         late = {row.external_id for _, row in [pair for pair in rows if not pair[1].crm_id][LOOK_UPS_MOST:]}
         rows = [(candidate, row) for candidate, row in rows if row.external_id not in late]
-    with org.until(look_up_end()):
-        named, results = identified(org, target_of(chunk), [row for _, row in rows])
+    named, results = identified(org, target_of(chunk), [row for _, row in rows])
     by_key = {row.external_id: row for row in named}
     known += [outcome_of(candidate, results[row.external_id]) for candidate, row in rows if row.external_id in results]
     return [(candidate, by_key[row.external_id]) for candidate, row in rows if row.external_id in by_key], known
 
 
-def by_call(chunk: Chunk, org: Org, rows: Sequence[Pair], known: Sequence[Outcome]) -> Settled:
+def by_call(chunk: Chunk, org: Org, rows: Sequence[Pair], known: Sequence[Outcome], *, ready_by: float) -> Settled:
     chunk = narrow(chunk=chunk, to=[*(candidate for candidate, _ in rows), *(outcome.row for outcome in known)])
-    # From before `begin`, whose time the reaper counts from: a worker that was stopped meanwhile sends nothing stale.
-    not_after = time.monotonic() + settings.CRM_TIMEOUT_S
-    begin(chunk=chunk)
+    not_after = began(chunk, ready_by=ready_by)
+    if not_after is None:
+        return Settled(put_back=give_back(chunk=chunk))
     whole_request: Fault | None = None
     outcomes = list(known)
     if rows:
@@ -87,6 +88,7 @@ def by_call(chunk: Chunk, org: Org, rows: Sequence[Pair], known: Sequence[Outcom
             with org.until(not_after):
                 results = write(org, target_of(chunk), [row for _, row in rows], headers=headers_of(chunk))
             outcomes += [outcome_of(row, result) for (row, _), result in zip(rows, results, strict=True)]
+            leave_early(chunk)
         except CallFailed as failed:
             whole_request = failed.fault
             outcomes += [Outcome(row=candidate, fault=failed.fault) for candidate, _ in rows]
@@ -94,6 +96,26 @@ def by_call(chunk: Chunk, org: Org, rows: Sequence[Pair], known: Sequence[Outcom
     return patiently(
         lambda: settle(chunk=chunk, outcomes=outcomes, whole_request=whole_request, usage=usage), chunk=chunk
     )
+
+
+def began(chunk: Chunk, *, ready_by: float) -> float | None:
+    """Begin as soon as there is a place: the time (time.monotonic) by which the call has ended. None: there was none
+    until `ready_by`. Raises ClaimLost.
+
+    A long pile that has just become free is let go first, for its chunks can only follow one another. That time counts
+    from before `begin`, as the reaper's does: a worker that was stopped meanwhile sends nothing stale.
+    """
+    place_since: float | None = None
+    while True:
+        now = time.monotonic()
+        if not chunk.is_mass or has_place(token=chunk.token):
+            place_since = place_since or now
+            yields = chunk.is_mass and now < place_since + YIELD_S and any_chain_beyond(chunk.rank)
+            if not yields and begin(chunk=chunk):
+                return now + settings.CRM_TIMEOUT_S
+        if now >= ready_by:
+            return None
+        time.sleep(LOOK_S)
 
 
 def by_job(chunk: Chunk, org: Org, rows: Sequence[Pair], known: Sequence[Outcome]) -> Settled | None:

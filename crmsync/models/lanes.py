@@ -37,7 +37,11 @@ class Claim(models.Model):
     worker = models.TextField()
     claimed_at = models.DateTimeField(db_default=Now())
     lease_until = models.DateTimeField()
+    rank = models.IntegerField(
+        db_default=0, help_text="Of the mass chunks that are ready, the one with the highest begins first."
+    )
     begun_at = models.DateTimeField(null=True, help_text="From now on the CRM may have been written.")
+    answered_at = models.DateTimeField(null=True, help_text="The CRM has answered: no call is under way any more.")
     ended_at = models.DateTimeField(null=True)
     end_reason = models.TextField(choices=EndReason.choices, null=True)  # noqa: DJ001 - null: not ended
 
@@ -56,6 +60,9 @@ class Claim(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(lease_until__gt=models.F("claimed_at")), name="claim_lease_ends_after_it_starts"
+            ),
+            models.CheckConstraint(
+                condition=Q(answered_at__isnull=True) | Q(begun_at__isnull=False), name="claim_answered_only_if_begun"
             ),
         ]
         indexes = [

@@ -16,6 +16,7 @@ from crmsync.moves.claim import Chunk
 from crmsync.moves.jobs import plan_job
 from crmsync.moves.lanes import free_lanes, free_lanes_but
 from crmsync.moves.outcomes import Outcome
+from crmsync.moves.pace import take_place
 from crmsync.moves.putback import Back, put_back
 from crmsync.moves.settle import Settled, end_claim, lock_records, note_org, weigh, write_down
 
@@ -26,14 +27,19 @@ SELECT %s, u.id, u.number FROM unnest(%s::bigint[], %s::smallint[]) AS u(id, num
 MARGIN_S = 1  # between the call's deadline and the end of the lease
 
 
-def begin(*, chunk: Chunk) -> None:
-    """Commit the attempt as begun. Raises ClaimLost, also where the lease would not outlast the call."""
+def begin(*, chunk: Chunk) -> bool:
+    """Commit the attempt as begun. False, and nothing is changed: a mass chunk has no place yet. Raises ClaimLost, also
+    where the lease would not outlast the call.
+    """
     with transaction.atomic(durable=True):
+        if chunk.is_mass and not take_place(token=chunk.token):
+            return False
         enough = Now() + timedelta(seconds=settings.CRM_TIMEOUT_S + MARGIN_S)
         claims = Claim.objects.live().filter(token=chunk.token, begun_at__isnull=True, lease_until__gt=enough)
         if not claims.update(begun_at=Now()):
             raise ClaimLost(f"token={chunk.token}")
         note_attempts(chunk.token, chunk.rows)
+    return True
 
 
 def narrow(*, chunk: Chunk, to: Sequence[Candidate], urgent: Sequence[Candidate] = ()) -> Chunk:

@@ -19,19 +19,21 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from crmsync import roads
+from crmsync.backoff import MOST_ROWS
 from crmsync.chunks import Candidate, Lanes, choose
-from crmsync.models import CrmRecord, OutboxMessage
+from crmsync.models import OutboxMessage
 from crmsync.moves import piles, plan
 from crmsync.moves.lanes import add_lanes
 from crmsync.moves.limits import Limits
 from crmsync.moves.open_batches import with_unplanned
 from crmsync.moves.org import admit
 from crmsync.moves.pace import pace
-from crmsync.moves.reading import RECORD_SEEN, SEEN, candidates_of, look, note_passed, policy, put_off, read
+from crmsync.moves.reading import candidates_of, look, note_passed, policy, put_off, read
 from crmsync.moves.reserve import PATIENCE_MS, reserve
 from crmsync.moves.waiting import what_waits
 
 HEAD = 200
+PASSED_RANK = 2_000_000_000  # who was passed over goes before any pile
 WINDOWS = 5  # how many heads deep a worker looks past lanes that others hold
 PICKS = 5  # how often a worker chooses anew when all of what it chose was in somebody's way
 AHEAD = 3_000  # rows in piles: enough to tell which parents will have the most, and chunks for the first workers
@@ -50,6 +52,7 @@ class Chunk:
     operation: str
     rows: tuple[Candidate, ...]
     road: str = roads.Road.COLLECTIONS
+    rank: int = 0  # of mass chunks that are ready the one with the highest begins first
 
     @property
     def is_mass(self) -> bool:
@@ -89,7 +92,7 @@ def claim_passed(*, worker: str, mass: bool) -> Chunk | None:
     looked = look(candidates_of(head))
     put_off(looked.later)
     reserve(looked.passed)
-    return take_first(worker=worker, sendable=looked.sendable, lanes=looked.lanes)
+    return take_first(worker=worker, sendable=looked.sendable, lanes=looked.lanes, rank=PASSED_RANK)
 
 
 def claim_head(*, worker: str) -> Chunk | None:
@@ -119,10 +122,10 @@ def read_head(*, priority: int, since: datetime | None, seen: Sequence[int]) -> 
     return read(head.order_by("due_at", "pk")[:HEAD])
 
 
-def take_first(*, worker: str, sendable: Sequence[Candidate], lanes: Lanes) -> Chunk | None:
+def take_first(*, worker: str, sendable: Sequence[Candidate], lanes: Lanes, rank: int = 0) -> Chunk | None:
     """Others start at the same head: what they were faster with is left out of the next choice."""
     while chosen := choose(sendable, lanes):
-        if chunk := take(worker=worker, wanted=chosen, lanes=lanes):
+        if chunk := take(worker=worker, wanted=chosen, lanes=lanes, rank=rank):
             return chunk
         lost = {candidate.message_id for candidate in chosen}
         sendable = [candidate for candidate in sendable if candidate.message_id not in lost]
@@ -146,11 +149,15 @@ def claim_mass(*, worker: str, mass_here: int | None, planning: bool) -> tuple[C
             unplanned = []
         if not running.has_room(most_here=mass_here):
             return None, 0
-        crew = running.live + 1 if planning and not unplanned else 1  # among whom the last rows are shared out
+        all_planned = planning and not unplanned  # so these are the last rows
         for _ in range(PICKS):
             limits = Limits()
-            picked, most = piles.pick(limit_of=limits, crew=crew, dice=random.random())
-            if not picked:
+            picked, most = piles.pick(
+                limit_of=limits,
+                crew=min(running.live + 1, running.most) if all_planned else 1,
+                dice=random.random(),
+            )
+            if not picked or (most > MOST_ROWS and not running.has_place):  # a job is not made ready
                 break
             rows = piles.read_piles(picked, most=most)
             looked = look(rows)
@@ -159,7 +166,8 @@ def claim_mass(*, worker: str, mass_here: int | None, planning: bool) -> tuple[C
             away = [row for row in rows if row.message_id in looked.later] + looked.passed
             chunk = None
             if chosen := choose(looked.sendable, looked.lanes, limits):
-                chunk = hold(worker=worker, wanted=chosen, lanes=looked.lanes, limits=limits)
+                rank = picked[0].waiting
+                chunk = hold(worker=worker, wanted=chosen, lanes=looked.lanes, rank=rank, limits=limits)
             gone = Counter(row.pile or "" for row in (*away, *(chunk.rows if chunk else ())))
             piles.shrink(picked, read=rows, gone=gone, whole=len(rows) < most)
             if chunk:
@@ -167,11 +175,11 @@ def claim_mass(*, worker: str, mass_here: int | None, planning: bool) -> tuple[C
     return None, 0
 
 
-def take(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes = NO_LANES) -> Chunk | None:
+def take(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes = NO_LANES, rank: int = 0) -> Chunk | None:
     """Claim those of the wanted messages all of whose lanes are free, or None."""
     add_lanes(sorted({key for candidate in wanted for key in candidate.keys}))
     with transaction.atomic(durable=True):
-        return hold(worker=worker, wanted=wanted, lanes=lanes)
+        return hold(worker=worker, wanted=wanted, lanes=lanes, rank=rank)
 
 
 # The lanes. Proves: nobody else writes under these keys, nor will before our claim ends. Costs: nobody waits, others
@@ -188,10 +196,20 @@ NEW_LANES = """
 INSERT INTO crmsync_lane (key, claim_id) SELECT key, %s FROM unnest(%s::text[]) AS u(key) ORDER BY key
 ON CONFLICT DO NOTHING RETURNING key
 """
+# Due by the database's clock, and of no mass update that was paused or cancelled meanwhile.
+LOCK_MESSAGES = """
+SELECT m.id, m.xmin::text, r.xmin::text
+  FROM crmsync_outboxmessage AS m JOIN crmsync_crmrecord AS r ON r.id = m.record_id
+ WHERE m.id = ANY (%s) AND m.status = 'pending' AND m.due_at <= clock_timestamp()
+   AND (m.priority = 0 OR m.batch_id IS NULL OR NOT EXISTS (
+        SELECT FROM crmsync_batch AS b
+         WHERE b.id = m.batch_id AND (b.paused_at IS NOT NULL OR b.status = 'cancelled')))
+ ORDER BY m.id FOR NO KEY UPDATE OF m SKIP LOCKED
+"""
 CLAIM = """
 WITH claim AS (
-    INSERT INTO crmsync_claim (token, worker, lease_until)
-    VALUES (%(token)s, %(worker)s, clock_timestamp() + %(s)s * interval '1 second')
+    INSERT INTO crmsync_claim (token, worker, rank, lease_until)
+    VALUES (%(token)s, %(worker)s, %(rank)s, clock_timestamp() + %(s)s * interval '1 second')
 ), messages AS (
     UPDATE crmsync_outboxmessage SET status = 'claimed', claim_id = %(token)s, passed_at = NULL
      WHERE id = ANY (%(ids)s)
@@ -209,11 +227,10 @@ def lock_messages(wanted: Sequence[Candidate]) -> tuple[Candidate, ...]:
     put back into a message, or the CRM confirmed of its record, between the look and our lanes would be sent without
     that, or under too few lanes: such a one is left to the next look.
     """
-    due = OutboxMessage.objects.due().filter(pk__in=[row.message_id for row in wanted]).order_by("pk")
-    locked = due.select_for_update(skip_locked=True, no_key=True, of=("self",))
-    messages = dict(locked.values_list("pk", SEEN))
-    records = dict(CrmRecord.objects.filter(pk__in=[row.record_id for row in wanted]).values_list("pk", RECORD_SEEN))
-    mine = tuple(row for row in wanted if (messages.get(row.message_id), records.get(row.record_id)) == row.seen)
+    with connection.cursor() as cursor:
+        cursor.execute(LOCK_MESSAGES, [[row.message_id for row in wanted]])
+        seen = {message_id: (message, record) for message_id, message, record in cursor.fetchall()}
+    mine = tuple(row for row in wanted if seen.get(row.message_id) == row.seen)
     if not any(policy().looks_beyond(object) for object in {row.object for row in mine}):
         return mine
     again = read(OutboxMessage.objects.filter(pk__in=[row.message_id for row in mine]))
@@ -221,7 +238,9 @@ def lock_messages(wanted: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(row for row in mine if keys[row.message_id] == row.keys)
 
 
-def hold(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes, limits: Limits | None = None) -> Chunk | None:
+def hold(
+    *, worker: str, wanted: Sequence[Candidate], lanes: Lanes, rank: int, limits: Limits | None = None
+) -> Chunk | None:
     """Claim those of the wanted messages all of whose lanes are free, or None. Call inside a transaction.
 
     Lanes that are missing are inserted here, as ours, only for who has the turn: an interactive message that needs the
@@ -243,7 +262,7 @@ def hold(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes, limits: Limi
             cursor.execute("DELETE FROM crmsync_lane WHERE key = ANY (%s)", [unneeded])
         if not admitted:
             return None
-        values: dict[str, Any] = {"token": token, "worker": worker, "s": settings.CRM_LEASE_S}
+        values: dict[str, Any] = {"token": token, "worker": worker, "rank": rank, "s": settings.CRM_LEASE_S}
         cursor.execute(CLAIM, {**values, "ids": [row.message_id for row in rows], "keys": list(held - new)})
     return Chunk(
         token=token,
@@ -252,4 +271,5 @@ def hold(*, worker: str, wanted: Sequence[Candidate], lanes: Lanes, limits: Limi
         operation=rows[0].operation,
         rows=rows,
         road=(limits or Limits()).road(rows, lanes),
+        rank=rank,
     )

@@ -6,7 +6,6 @@ bulk jobs, while the org takes none.
 """
 
 import logging
-from datetime import timedelta
 
 from django.conf import settings
 from django.db import connection
@@ -49,13 +48,21 @@ def admit() -> bool:
     The probe moves the end of the pause ahead by as long as it may take, so that a second worker finds it running.
     Should the probe die, the pause ends by itself again.
     """
-    if OrgState.objects.filter(stopped_at__isnull=False).exists():
-        return False
-    running = OrgState.objects.filter(paused_until__isnull=False)
-    if not running.exists():
-        return True
-    ahead = Now() + timedelta(seconds=settings.CRM_TIMEOUT_S + 1)
-    return running.filter(paused_until__lte=Now()).update(paused_until=ahead) > 0
+    ahead_s = settings.CRM_TIMEOUT_S + 1
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT stopped_at IS NULL, paused_until IS NULL FROM crmsync_orgstate WHERE id = 1")
+        for goes_on, unpaused in cursor.fetchall():
+            if not goes_on or unpaused:
+                return bool(goes_on)
+            cursor.execute(PROBE, [ahead_s])
+            return bool(cursor.rowcount)
+    return True
+
+
+PROBE = """
+UPDATE crmsync_orgstate SET paused_until = clock_timestamp() + %s * interval '1 second'
+ WHERE id = 1 AND paused_until <= clock_timestamp()
+"""
 
 
 def was_well() -> bool:

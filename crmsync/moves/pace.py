@@ -1,5 +1,8 @@
 """How many mass chunks may be on their way at once, over all workers and hosts: learned from what the org answers.
 
+A few more may be claimed, by workers that would have nothing to do: they are ready when a place is free, so that the
+org need not wait until somebody has chosen. Of those that are ready the one with the longest pile takes the place.
+
 One more for every round of clean chunks, half as many after lock failures or a refusal for load; one cut in a window,
 however many chunks of it failed together (additive increase, multiplicative decrease). Interactive messages are counted
 but never held back. Between workers it lives in the org's one row, which settling a mass chunk updates last.
@@ -14,6 +17,7 @@ from django.db import connection
 FIRST = 4
 WINDOW_S = 10
 LOCKED_SHARE = 0.01  # of a window's rows: from here on lock failures are no accident
+READY_SHARE = 1 / 4  # of those under way may be ready; one at least
 SLOW_S = 15  # Salesforce counts calls from 20 s on, and takes 25 of them at once
 
 # A cut begins a new window, so that the next one comes of what was sent at the lower pace.
@@ -66,32 +70,79 @@ def note_chunk(*, rows: int, locked: int, refused: bool = False, call: UUID | No
 
 LIVE = """
 SELECT count(*), count(*) FILTER (WHERE worker LIKE %s),
-       coalesce((SELECT concurrency FROM crmsync_orgstate WHERE id = 1), %s)
+       coalesce((SELECT concurrency FROM crmsync_orgstate WHERE id = 1), %s),
+       EXISTS (SELECT FROM crmsync_bulkjob WHERE NOT status IN ('harvested', 'aborted'))
   FROM crmsync_claim WHERE ended_at IS NULL AND lease_until > clock_timestamp()
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Chunks that are under way, in all and by the workers of this host; how many mass chunks there may be."""
+    """Chunks that are claimed, in all and by the workers of this host; how many mass chunks may be under way, and how
+    many more may be ready.
+    """
 
     live: int
     here: int
     most: int
+    ready: int
 
     @property
     def is_last(self) -> bool:
         """With one chunk more there are as many as there may be."""
-        return self.live + 1 >= self.most
+        return self.live + 1 >= self.most + self.ready
+
+    @property
+    def has_place(self) -> bool:
+        """One more may begin at once."""
+        return self.live < self.most
 
     def has_room(self, *, most_here: int | None) -> bool:
-        return self.live < self.most and (most_here is None or self.here < most_here)
+        return self.live < self.most + self.ready and (most_here is None or self.here < most_here)
 
 
 def pace(*, worker: str) -> Pace:
-    """The pace now. A claim whose worker let its lease run out does not count."""
+    """The pace now. A claim whose worker let its lease run out does not count. While jobs are under way none is made
+    ready: nobody knows how long they take.
+    """
     host = worker.rpartition(":")[0].replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     with connection.cursor() as cursor:
         cursor.execute(LIVE, [f"{host}:%", float(FIRST)])
-        live, here, concurrency = cursor.fetchone()
-    return Pace(live, here, min(int(concurrency), settings.CRM_CONCURRENCY_MOST))
+        live, here, concurrency, jobs = cursor.fetchone()
+    most = min(int(concurrency), settings.CRM_CONCURRENCY_MOST)
+    return Pace(live, here, most, 0 if jobs else max(1, int(most * READY_SHARE)))
+
+
+# Fewer are under way, or ready and go before this one, than there may be.
+PLACE = """
+SELECT count(*) < least(coalesce((SELECT floor(concurrency) FROM crmsync_orgstate WHERE id = 1), %(first)s), %(most)s)
+  FROM crmsync_claim AS c, (SELECT rank FROM crmsync_claim WHERE token = %(token)s) AS mine
+ WHERE c.ended_at IS NULL AND c.lease_until > clock_timestamp() AND c.token <> %(token)s
+   AND CASE WHEN c.begun_at IS NULL THEN c.rank > mine.rank ELSE c.answered_at IS NULL END
+"""
+LOCK = "SELECT FROM crmsync_orgstate WHERE id = 1 FOR NO KEY UPDATE"
+
+
+def has_place(*, token: UUID) -> bool:
+    """Whether the mass chunk of this claim may begin."""
+    with connection.cursor() as cursor:
+        cursor.execute(PLACE, {"token": token, "first": FIRST, "most": settings.CRM_CONCURRENCY_MOST})
+        return bool(cursor.fetchone()[0])
+
+
+def leave_place(*, token: UUID) -> None:
+    """The mass chunk of this claim is answered: another may begin while it is settled."""
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE crmsync_claim SET answered_at = clock_timestamp() WHERE token = %s", [token])
+
+
+def take_place(*, token: UUID) -> bool:
+    """Whether the mass chunk of this claim may begin; it stays so until the current transaction ends.
+
+    Proves: no two take the last place. Costs: who begins or settles a mass chunk waits for that one transaction.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(LOCK)
+        if not cursor.rowcount:
+            cursor.execute(FIRST_ROW)
+    return has_place(token=token)

@@ -188,6 +188,14 @@ def hold_less_than(rows: int) -> bool:
     return sum_of(Pile.objects.filter(batch__in=with_piles()), most=rows) < rows
 
 
+def any_chain_beyond(rows: int) -> bool:
+    """A pile that has more than these, and more than a chunk, is open: whoever claims next takes it."""
+    with connection.cursor() as cursor:
+        cursor.execute(LONGEST, {"most": MOST_ROWS, "seen": 1, "open": with_piles()})
+        longest = cursor.fetchone()
+    return longest is not None and longest[4] > max(rows, MOST_ROWS) and not longest[-1]
+
+
 def due_of(object: str, operation: str, *, most: int) -> int:
     """How many mass messages of the object and operation wait in piles; counted up to about `most`."""
     return sum_of(Pile.objects.filter(batch__in=with_piles(), object=object, operation=operation), most=most)

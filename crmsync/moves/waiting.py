@@ -1,4 +1,4 @@
-"""What a worker asks before it looks closer: may anything be sent, and does anything wait that goes before mass updates.
+"""What a worker asks before it looks closer: may anything be sent, and does anything wait that goes before the piles.
 
 One statement, for it is asked before every chunk. It may see more than can be sent, and never less: whoever looks
 closer finds out.
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from django.db import connection
 
-# In the order of an index each, so that the planner reads one entry of it, whatever the statistics say; EXISTS would drop
-# the order.
+# In the order of an index each, so that one entry of it is read, whatever the statistics say; EXISTS would drop the
+# order.
 WAITING = """
 SELECT coalesce((SELECT paused_until <= clock_timestamp() FROM crmsync_orgstate WHERE id = 1), true),
        coalesce((SELECT mass_paused_until <= clock_timestamp() FROM crmsync_orgstate WHERE id = 1), true),

@@ -15,6 +15,7 @@ from django.urls import reverse
 
 from crmsync.moves import piles, plan
 from crmsync.moves.claim import claim_next
+from crmsync.moves.open_batches import with_unplanned
 from crmsync.outbox import enqueue
 from tests.bench._result import Bench, Say, Target, machine
 from tests.bench.turns import throw_away_database
@@ -88,7 +89,7 @@ def plan_all() -> tuple[int, float]:
     while True:
         with transaction.atomic(durable=True):
             assert piles.take_turn()
-            some = plan.plan_some()
+            some = plan.plan_some(with_unplanned())
         planned += some
         if not some:
             break

@@ -124,6 +124,7 @@ BROKEN = [
     ("batch_cancelled_by_iff_cancelled", [BATCH.format("cancelled_by", "loading", "'ops'")]),
     ("claim_end_reason_iff_ended", ["UPDATE crmsync_claim SET ended_at = now()"]),
     ("claim_end_reason_iff_ended", ["UPDATE crmsync_claim SET ended_at = now(), end_reason = 'bored'"]),
+    ("claim_answered_only_if_begun", ["UPDATE crmsync_claim SET answered_at = now(), begun_at = NULL"]),
     ("claim_lease_ends_after_it_starts", ["UPDATE crmsync_claim SET lease_until = claimed_at"]),
     ("lane_held_by_iff_held", ["INSERT INTO crmsync_lane (key, held_by) VALUES ('Lead:one', 'ops')"]),
     (

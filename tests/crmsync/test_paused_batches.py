@@ -14,6 +14,7 @@ from crmsync.flows.reap import reap
 from crmsync.models import OutboxMessage, Pile
 from crmsync.moves import batches, piles, plan
 from crmsync.moves.claim import claim_next
+from crmsync.moves.open_batches import with_unplanned
 from crmsync.moves.settle import Outcome, settle
 from crmsync.tasks import sweep
 from tests.crmsync.piled import claim_all, put_batch, put_contacts_of, sizes_of
@@ -44,7 +45,7 @@ def plan_all() -> None:
     while True:
         with transaction.atomic():
             assert piles.take_turn()
-            if not plan.plan_some():
+            if not plan.plan_some(with_unplanned()):
                 return
 
 
@@ -133,7 +134,7 @@ def test_a_small_mass_update_is_planned_beside_a_large_one_and_not_behind_it() -
     large = put_batch("large", {"": 3_000})
     small = put_batch("small", {"": 10})
     with transaction.atomic():
-        assert piles.take_turn() and plan.plan_some() == 2_000 - 1_000 + 10 == 1_010
+        assert piles.take_turn() and plan.plan_some(with_unplanned()) == 2_000 - 1_000 + 10 == 1_010
     assert dict(Pile.objects.values_list("batch", "waiting")) == {large.pk: 1_000, small.pk: 10}
 
 

@@ -87,6 +87,7 @@ def test_control_without_a_second_try_the_answer_is_lost(
     cutting = Cutting(road)
     with pytest.raises(OperationalError):
         deliver_until_cut(cutting)
+    connection.close()
     assert len(org.records("Contact")) == 3
     assert set(OutboxMessage.objects.values_list("status", flat=True)) == {"claimed"}
 
