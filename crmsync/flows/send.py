@@ -20,7 +20,7 @@ from crmsync.flows.bodies import Pair, bodies, headers_of, target_of
 from crmsync.flows.jobs import BULK_ROADS, start
 from crmsync.flows.settling import leave_early, patiently
 from crmsync.gateway import Org
-from crmsync.moves.begin import begin, begin_job, give_back, narrow, release
+from crmsync.moves.begin import begin, begin_job, give_back, narrow, release, still_wanted
 from crmsync.moves.claim import Chunk
 from crmsync.moves.outcomes import Outcome
 from crmsync.moves.pace import has_place
@@ -39,9 +39,9 @@ LOOK_UPS_MOST = 2_000
 
 def send(*, chunk: Chunk, org: Org) -> Settled:
     """Sign in, begin, and call or start a job. Raises ClaimLost."""
-    ready_by = time.monotonic() + settings.CRM_TIMEOUT_S * READY_SHARE
     try:
         org.sign_in()
+        ready_by = time.monotonic() + settings.CRM_TIMEOUT_S * READY_SHARE
         with org.until(ready_by):
             elsewhere = adopted(org, chunk.rows)
             follow_converted(org, chunk.rows)
@@ -88,7 +88,8 @@ def by_call(chunk: Chunk, org: Org, rows: Sequence[Pair], known: Sequence[Outcom
             with org.until(not_after):
                 results = write(org, target_of(chunk), [row for _, row in rows], headers=headers_of(chunk))
             outcomes += [outcome_of(row, result) for (row, _), result in zip(rows, results, strict=True)]
-            leave_early(chunk)
+            if all(result.fault is None for result in results):
+                leave_early(chunk)
         except CallFailed as failed:
             whole_request = failed.fault
             outcomes += [Outcome(row=candidate, fault=failed.fault) for candidate, _ in rows]
@@ -100,7 +101,7 @@ def by_call(chunk: Chunk, org: Org, rows: Sequence[Pair], known: Sequence[Outcom
 
 def began(chunk: Chunk, *, ready_by: float) -> float | None:
     """Begin as soon as there is a place: the time (time.monotonic) by which the call has ended. None: there was none
-    until `ready_by`. Raises ClaimLost.
+    until `ready_by`, or the chunk is not wanted any more. Raises ClaimLost.
 
     A long pile that has just become free is let go first, for its chunks can only follow one another. That time counts
     from before `begin`, as the reaper's does: a worker that was stopped meanwhile sends nothing stale.
@@ -108,9 +109,14 @@ def began(chunk: Chunk, *, ready_by: float) -> float | None:
     place_since: float | None = None
     while True:
         now = time.monotonic()
-        if not chunk.is_mass or has_place(token=chunk.token):
+        if not chunk.is_mass:
+            begin(chunk=chunk)
+            return now + settings.CRM_TIMEOUT_S
+        if not still_wanted(chunk=chunk):
+            return None
+        if has_place(token=chunk.token):
             place_since = place_since or now
-            yields = chunk.is_mass and now < place_since + YIELD_S and any_chain_beyond(chunk.rank)
+            yields = now < place_since + YIELD_S and any_chain_beyond(chunk.rank)
             if not yields and begin(chunk=chunk):
                 return now + settings.CRM_TIMEOUT_S
         if now >= ready_by:
@@ -133,12 +139,15 @@ def by_job(chunk: Chunk, org: Org, rows: Sequence[Pair], known: Sequence[Outcome
     sent = [candidate for candidate, _ in fitting]
     chunk = narrow(chunk=chunk, to=[*sent, *(outcome.row for outcome in known)], urgent=unfit)
     not_after = time.monotonic() + settings.CRM_TIMEOUT_S
-    job, settled = begin_job(
+    begun = begin_job(
         chunk=chunk,
         sent=sent,
         known=known,
         ids={candidate.record_id: row.crm_id for candidate, row in fitting if row.crm_id},
     )
+    if begun is None:
+        return Settled(put_back=give_back(chunk=chunk))
+    job, settled = begun
     with org.until(not_after):
         started = start(job=job, sent=sent, org=org, data=data)
     return Settled(

@@ -17,8 +17,8 @@ PAUSES_S = (0.1, 0.4, 1.6, 3.2)
 
 
 def leave_early(chunk: Chunk) -> None:
-    """Let the next mass chunk begin while this one is settled; unless more of its own pile is to follow, at once. Never
-    raises: what is wrong with the database the settlement will find too.
+    """Let the next mass chunk begin while this one is settled; unless more of its own pile is to follow, at once, or it
+    went before all piles. Never raises: what is wrong with the database the settlement will find too.
     """
     if not 0 < chunk.rank <= MOST_ROWS:
         return

@@ -16,7 +16,7 @@ from crmsync.moves.claim import Chunk
 from crmsync.moves.jobs import plan_job
 from crmsync.moves.lanes import free_lanes, free_lanes_but
 from crmsync.moves.outcomes import Outcome
-from crmsync.moves.pace import take_place
+from crmsync.moves.pace import GOES_FIRST, take_place
 from crmsync.moves.putback import Back, put_back
 from crmsync.moves.settle import Settled, end_claim, lock_records, note_org, weigh, write_down
 
@@ -25,6 +25,26 @@ INSERT INTO crmsync_attempt (claim_id, message_id, number)
 SELECT %s, u.id, u.number FROM unnest(%s::bigint[], %s::smallint[]) AS u(id, number)
 """
 MARGIN_S = 1  # between the call's deadline and the end of the lease
+
+
+WANTED = """
+SELECT NOT EXISTS (SELECT FROM crmsync_orgstate WHERE stopped_at IS NOT NULL OR mass_paused_until > clock_timestamp()
+                       OR (paused_until > clock_timestamp() AND NOT %(first)s))
+   AND NOT EXISTS (SELECT FROM crmsync_lane WHERE claim_id = %(token)s
+                      AND (held_until > clock_timestamp() OR reserved_until > clock_timestamp()))
+   AND NOT EXISTS (SELECT FROM crmsync_outboxmessage AS m JOIN crmsync_batch AS b ON b.id = m.batch_id
+                    WHERE m.claim_id = %(token)s AND m.priority = 1
+                      AND (b.paused_at IS NOT NULL OR b.status = 'cancelled'))
+"""
+
+
+def still_wanted(*, chunk: Chunk) -> bool:
+    """While this mass chunk was ready nobody has stopped the org or its mass updates, held a parent, paused or
+    cancelled a mass update, or waited for one of its lanes for too long. The probe after a pause goes on.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(WANTED, {"token": chunk.token, "first": chunk.rank == GOES_FIRST})
+        return bool(cursor.fetchone()[0])
 
 
 def begin(*, chunk: Chunk) -> bool:
@@ -75,12 +95,15 @@ def give_back(*, chunk: Chunk) -> int:
 
 def begin_job(
     *, chunk: Chunk, sent: Sequence[Candidate], known: Sequence[Outcome], ids: Mapping[int, str]
-) -> tuple[BulkJob, Settled]:
-    """Commit the job as planned, with the rows it will carry; and what is settled without it. Raises ClaimLost.
+) -> tuple[BulkJob, Settled] | None:
+    """Commit the job as planned, with the rows it will carry; and what is settled without it. None, and nothing is
+    changed: a mass chunk has no place. Raises ClaimLost.
 
     `known`: outcomes that need no job. `ids`: the org's ids, by record, that rows will go under and come back with.
     """
     with transaction.atomic(durable=True):
+        if chunk.is_mass and not take_place(token=chunk.token):
+            return None
         claims = Claim.objects.live().filter(token=chunk.token, begun_at__isnull=True, lease_until__gt=Now())
         if not claims.update(begun_at=Now()):
             raise ClaimLost(f"token={chunk.token}")

@@ -26,14 +26,13 @@ from crmsync.moves import piles, plan
 from crmsync.moves.lanes import add_lanes
 from crmsync.moves.limits import Limits
 from crmsync.moves.open_batches import with_unplanned
-from crmsync.moves.org import admit
-from crmsync.moves.pace import pace
+from crmsync.moves.org import Admission, admit
+from crmsync.moves.pace import GOES_FIRST, pace
 from crmsync.moves.reading import candidates_of, look, note_passed, policy, put_off, read
 from crmsync.moves.reserve import PATIENCE_MS, reserve
 from crmsync.moves.waiting import what_waits
 
 HEAD = 200
-PASSED_RANK = 2_000_000_000  # who was passed over goes before any pile
 WINDOWS = 5  # how many heads deep a worker looks past lanes that others hold
 PICKS = 5  # how often a worker chooses anew when all of what it chose was in somebody's way
 AHEAD = 3_000  # rows in piles: enough to tell which parents will have the most, and chunks for the first workers
@@ -62,7 +61,7 @@ class Chunk:
 def claim_next(*, worker: str, mass_here: int | None = None) -> Chunk | None:
     """The next chunk for this worker, or None: nothing that is due can be sent now.
 
-    `mass_here`: so many mass chunks at most may be under way from this host, so that a worker is left for what a person
+    `mass_here`: so many mass chunks at most may be claimed from this host, so that a worker is left for what a person
     waits for. Between two batches of planning it looks at that first, too.
     """
     until = time.monotonic() + PLAN_S
@@ -92,7 +91,7 @@ def claim_passed(*, worker: str, mass: bool) -> Chunk | None:
     looked = look(candidates_of(head))
     put_off(looked.later)
     reserve(looked.passed)
-    return take_first(worker=worker, sendable=looked.sendable, lanes=looked.lanes, rank=PASSED_RANK)
+    return take_first(worker=worker, sendable=looked.sendable, lanes=looked.lanes, rank=GOES_FIRST)
 
 
 def claim_head(*, worker: str) -> Chunk | None:
@@ -136,7 +135,7 @@ def claim_mass(*, worker: str, mass_here: int | None, planning: bool) -> tuple[C
     """A chunk of the longest pile and of those that fit beside it; or how many messages were put into piles instead.
 
     That is done while the piles hold too little to know which will be the longest, and, as nobody waits for it, by the
-    last who may begin a chunk.
+    last who may claim a chunk.
     """
     with transaction.atomic(durable=True):
         if not piles.take_turn():
@@ -157,7 +156,7 @@ def claim_mass(*, worker: str, mass_here: int | None, planning: bool) -> tuple[C
                 crew=min(running.live + 1, running.most) if all_planned else 1,
                 dice=random.random(),
             )
-            if not picked or (most > MOST_ROWS and not running.has_place):  # a job is not made ready
+            if not picked or (most > MOST_ROWS and not running.has_place):  # a pile that goes by job is not made ready
                 break
             rows = piles.read_piles(picked, most=most)
             looked = look(rows)
@@ -166,7 +165,7 @@ def claim_mass(*, worker: str, mass_here: int | None, planning: bool) -> tuple[C
             away = [row for row in rows if row.message_id in looked.later] + looked.passed
             chunk = None
             if chosen := choose(looked.sendable, looked.lanes, limits):
-                rank = picked[0].waiting
+                rank = GOES_FIRST if picked[0].was_left else picked[0].waiting
                 chunk = hold(worker=worker, wanted=chosen, lanes=looked.lanes, rank=rank, limits=limits)
             gone = Counter(row.pile or "" for row in (*away, *(chunk.rows if chunk else ())))
             piles.shrink(picked, read=rows, gone=gone, whole=len(rows) < most)
@@ -256,7 +255,9 @@ def hold(
         free = new.union(key for (key,) in cursor.fetchall())
     rows = lock_messages([row for row in wanted if free.issuperset(row.keys)])
     held = {key for row in rows for key in row.keys}
-    admitted = bool(rows) and admit()
+    admission = admit() if rows else Admission.NO
+    admitted = admission is not Admission.NO
+    rank = GOES_FIRST if admission is Admission.PROBE else rank
     with connection.cursor() as cursor:
         if unneeded := list(new - held if admitted else new):
             cursor.execute("DELETE FROM crmsync_lane WHERE key = ANY (%s)", [unneeded])

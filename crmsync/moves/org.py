@@ -6,6 +6,7 @@ bulk jobs, while the org takes none.
 """
 
 import logging
+from enum import Enum
 
 from django.conf import settings
 from django.db import connection
@@ -42,21 +43,25 @@ def bulk_taken() -> None:
     OrgState.objects.filter(bulk_paused_until__isnull=False).update(bulk_paused_until=None, bulk_paused_reason="")
 
 
-def admit() -> bool:
-    """Not paused, or we are the probe. Call inside the transaction that claims.
+class Admission(Enum):
+    NO = "paused"
+    YES = "open"
+    PROBE = "the first after a pause"
+
+
+def admit() -> Admission:
+    """Whether a chunk may be claimed now. Call inside the transaction that claims it.
 
     The probe moves the end of the pause ahead by as long as it may take, so that a second worker finds it running.
     Should the probe die, the pause ends by itself again.
     """
-    ahead_s = settings.CRM_TIMEOUT_S + 1
     with connection.cursor() as cursor:
-        cursor.execute("SELECT stopped_at IS NULL, paused_until IS NULL FROM crmsync_orgstate WHERE id = 1")
-        for goes_on, unpaused in cursor.fetchall():
-            if not goes_on or unpaused:
-                return bool(goes_on)
-            cursor.execute(PROBE, [ahead_s])
-            return bool(cursor.rowcount)
-    return True
+        cursor.execute("SELECT stopped_at IS NOT NULL, paused_until IS NULL FROM crmsync_orgstate WHERE id = 1")
+        stopped, unpaused = cursor.fetchone() or (False, True)
+        if stopped or unpaused:
+            return Admission.NO if stopped else Admission.YES
+        cursor.execute(PROBE, [settings.CRM_TIMEOUT_S + 1])
+        return Admission.PROBE if cursor.rowcount else Admission.NO
 
 
 PROBE = """

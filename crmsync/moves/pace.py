@@ -5,7 +5,8 @@ org need not wait until somebody has chosen. Of those that are ready the one wit
 
 One more for every round of clean chunks, half as many after lock failures or a refusal for load; one cut in a window,
 however many chunks of it failed together (additive increase, multiplicative decrease). Interactive messages are counted
-but never held back. Between workers it lives in the org's one row, which settling a mass chunk updates last.
+but never held back. Between workers it lives in the org's one row, which settling a mass chunk updates last and
+beginning one locks first.
 """
 
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from django.conf import settings
 from django.db import connection
 
 FIRST = 4
+GOES_FIRST = 2_000_000_000  # the rank of what goes before any pile: the probe after a pause, who was passed over
 WINDOW_S = 10
 LOCKED_SHARE = 0.01  # of a window's rows: from here on lock failures are no accident
 READY_SHARE = 1 / 4  # of those under way may be ready; one at least
@@ -130,10 +132,17 @@ def has_place(*, token: UUID) -> bool:
         return bool(cursor.fetchone()[0])
 
 
+# The disk is not waited for: a crash ends the call, too.
+LEAVE = """
+UPDATE crmsync_claim SET answered_at = clock_timestamp()
+  FROM (SELECT set_config('synchronous_commit', 'off', true)) AS unwaited WHERE token = %s
+"""
+
+
 def leave_place(*, token: UUID) -> None:
     """The mass chunk of this claim is answered: another may begin while it is settled."""
     with connection.cursor() as cursor:
-        cursor.execute("UPDATE crmsync_claim SET answered_at = clock_timestamp() WHERE token = %s", [token])
+        cursor.execute(LEAVE, [token])
 
 
 def take_place(*, token: UUID) -> bool:
@@ -145,4 +154,5 @@ def take_place(*, token: UUID) -> bool:
         cursor.execute(LOCK)
         if not cursor.rowcount:
             cursor.execute(FIRST_ROW)
+            cursor.execute(LOCK)
     return has_place(token=token)

@@ -7,7 +7,7 @@ a time.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import connection
@@ -36,6 +36,7 @@ class Picked:
     lane: str
     waiting: int
     most_rows: int
+    was_left: bool = False  # for so long that it goes before longer ones
 
     @property
     def kind(self) -> tuple[str, str]:
@@ -108,7 +109,7 @@ def pick(*, limit_of: Limit, dice: float, crew: int = 1) -> tuple[list[Picked], 
     long goes first, so that none waits for ever. Call inside a transaction that has the turn.
     """
     batches = with_piles()
-    seen = see(LEFT, open=batches)[:1] if dice < LEFT_SHARE else []
+    seen = [replace(pile, was_left=True) for pile in see(LEFT, open=batches)[:1]] if dice < LEFT_SHARE else []
     seen = seen or see(LONGEST, open=batches)
     if not seen:
         return [], 0
