@@ -261,15 +261,16 @@ BEGIN
           FROM unnest(w_lead, w_member, w_turn, w_roster, w_sole, w_before, w_after)
                AS u(lead, member, turn, roster, sole, before, after);
         PERFORM outbox_enqueue('Lead', array_agg(o.uid), array_agg(o.fields))
-           FROM (-- who had a rep before is known to the CRM: only the owner is news
-                 SELECT l.uid::text AS uid, CASE WHEN l.first_assigned_at = v_now
-                                                 THEN lead_fields(l, r.crm_user_id, a.crm_id)
-                                                 ELSE lead_owner(r.crm_user_id) END AS fields
+           FROM (-- who had a rep before is known to the CRM: only the owner is news; each lead by its key, for as a join a
+                 -- plan that was made while there were few leads reads all of them
+                 SELECT (l.known).uid::text AS uid, CASE WHEN (l.known).first_assigned_at = v_now
+                                                        THEN lead_fields(l.known, r.crm_user_id, a.crm_id)
+                                                        ELSE lead_owner(r.crm_user_id) END AS fields
                    FROM unnest(w_lead, w_member) AS u(lead, member)
-                   JOIN routing_lead l ON l.id = u.lead
+                  CROSS JOIN LATERAL (SELECT known FROM routing_lead AS known WHERE known.id = u.lead LIMIT 1) l
                    JOIN routing_membership m ON m.id = u.member
                    JOIN routing_rep r ON r.id = m.rep_id
-                   LEFT JOIN routing_account a ON a.id = l.account_id) o
+                   LEFT JOIN routing_account a ON a.id = (l.known).account_id) o
           WHERE o.fields <> '{}';
     END IF;
 

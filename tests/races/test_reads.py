@@ -65,16 +65,20 @@ FILTERED = """
 """
 
 
-@pytest.fixture(params=["never analyzed", "analyzed while empty", "analyzed"])
+@pytest.fixture(params=["never analyzed", "analyzed while empty", "planned while empty", "analyzed"])
 def statistics(request, team):
-    """What the planner knows of the lead table."""
+    """What the planner knows of the lead table, or knew when this connection took its first turn."""
     with connection.cursor() as cursor:
         if request.param == "analyzed":
             cursor.execute("ANALYZE")
-        if request.param == "analyzed while empty":
+        if request.param.endswith("while empty"):
             cursor.execute("CREATE TEMP TABLE kept AS SELECT * FROM routing_lead")
             cursor.execute("DELETE FROM routing_lead")
-            cursor.execute("VACUUM ANALYZE routing_lead")
+            cursor.execute(f"VACUUM {'ANALYZE' if request.param.startswith('analyzed') else ''} routing_lead")
+            if request.param.startswith("planned"):
+                with transaction.atomic():
+                    assert rows(TURN, team.pk, make_lead(team=team).pk) == [("assigned", 1)]
+                    transaction.set_rollback(True)
             cursor.execute("INSERT INTO routing_lead SELECT * FROM kept")
             cursor.execute("DROP TABLE kept")
 
