@@ -8,6 +8,7 @@ import logging
 import random
 import time
 from collections.abc import Sequence
+from itertools import count
 
 from django.conf import settings
 
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 # Of a call's time, for finding out ids and waiting for a place; the task's own time is that much longer (checks.py).
 READY_SHARE = 0.4
 LOOK_S = 0.03  # between two looks for a place
+LOOKS = 10  # for a place, to one whether the chunk is still wanted
 YIELD_S = 0.5  # as long as it takes to settle a chunk and claim the next of its pile, and some more
 LOOK_UPS_MOST = 2_000
 
@@ -107,14 +109,15 @@ def began(chunk: Chunk, *, ready_by: float) -> float | None:
     from before `begin`, as the reaper's does: a worker that was stopped meanwhile sends nothing stale.
     """
     place_since: float | None = None
-    while True:
+    for look in count():
         now = time.monotonic()
         if not chunk.is_mass:
             begin(chunk=chunk)
             return now + settings.CRM_TIMEOUT_S
-        if not still_wanted(chunk=chunk):
+        has_one = has_place(token=chunk.token)
+        if (has_one or look % LOOKS == 0) and not still_wanted(chunk=chunk):
             return None
-        if has_place(token=chunk.token):
+        if has_one:
             place_since = place_since or now
             yields = now < place_since + YIELD_S and any_chain_beyond(chunk.rank)
             if not yields and begin(chunk=chunk):
@@ -122,6 +125,7 @@ def began(chunk: Chunk, *, ready_by: float) -> float | None:
         if now >= ready_by:
             return None
         time.sleep(LOOK_S)
+    raise AssertionError("unreachable")
 
 
 def by_job(chunk: Chunk, org: Org, rows: Sequence[Pair], known: Sequence[Outcome]) -> Settled | None:
