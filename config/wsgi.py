@@ -7,6 +7,5 @@ from django.urls import resolve
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 application = get_wsgi_application()
-resolve(
-    "/healthz"
-)  # so that the addresses are read before the workers are forked, and not with each one's first request
+# So that the addresses are read before the workers are forked, and not with each one's first request.
+resolve("/healthz")

@@ -8,7 +8,6 @@ import logging
 import random
 import time
 from collections.abc import Sequence
-from itertools import count
 
 from django.conf import settings
 
@@ -34,7 +33,7 @@ log = logging.getLogger(__name__)
 # Of a call's time, for finding out ids and waiting for a place; the task's own time is that much longer (checks.py).
 READY_SHARE = 0.4
 LOOK_S = 0.03  # between two looks for a place
-LOOKS = 10  # for a place, to one whether the chunk is still wanted
+WANTED_S = 0.3  # between two looks whether the chunk is still wanted
 YIELD_S = 0.5  # as long as it takes to settle a chunk and claim the next of its pile, and some more
 LOOK_UPS_MOST = 2_000
 
@@ -52,7 +51,7 @@ def send(*, chunk: Chunk, org: Org) -> Settled:
             rows, known = prepared(chunk, org)
     except CallFailed as failed:
         return Settled(put_back=release(chunk=chunk, because=failed.fault, dice=random.random()))
-    if Road(chunk.road).is_bulk and rows and (settled := by_job(chunk, org, rows, known)):
+    if Road(chunk.road).is_bulk and rows and (settled := by_job(chunk, org, rows, known, ready_by=ready_by)):
         return settled
     return by_call(chunk, org, rows[: MOST[Road.COLLECTIONS]], known, ready_by=ready_by)
 
@@ -102,33 +101,45 @@ def by_call(chunk: Chunk, org: Org, rows: Sequence[Pair], known: Sequence[Outcom
 
 
 def began(chunk: Chunk, *, ready_by: float) -> float | None:
-    """Begin as soon as there is a place: the time (time.monotonic) by which the call has ended. None: there was none
-    until `ready_by`, or the chunk is not wanted any more. Raises ClaimLost.
+    """Begin as soon as there is a place: the time (time.monotonic) by which the call has ended, or None where there was
+    none until `ready_by`. Raises ClaimLost.
 
-    A long pile that has just become free is let go first, for its chunks can only follow one another. That time counts
-    from before `begin`, as the reaper's does: a worker that was stopped meanwhile sends nothing stale.
+    That time counts from before `begin`, as the reaper's does: a worker that was stopped meanwhile sends nothing stale.
     """
-    place_since: float | None = None
-    for look in count():
+    while gets_a_place(chunk, by=ready_by):
+        not_after = time.monotonic() + settings.CRM_TIMEOUT_S
+        if begin(chunk=chunk):
+            return not_after
+    return None
+
+
+def gets_a_place(chunk: Chunk, *, by: float) -> bool:
+    """Wait for a place, if the chunk needs one. False: there was none by then, or it is not wanted any more.
+
+    A long pile that has just become free is let go first, for its chunks can only follow one another.
+    """
+    if not chunk.is_mass:
+        return True
+    ask_at, take_at = 0.0, by
+    while True:
         now = time.monotonic()
-        if not chunk.is_mass:
-            begin(chunk=chunk)
-            return now + settings.CRM_TIMEOUT_S
-        has_one = has_place(token=chunk.token)
-        if (has_one or look % LOOKS == 0) and not still_wanted(chunk=chunk):
-            return None
-        if has_one:
-            place_since = place_since or now
-            yields = now < place_since + YIELD_S and any_chain_beyond(chunk.rank)
-            if not yields and begin(chunk=chunk):
-                return now + settings.CRM_TIMEOUT_S
-        if now >= ready_by:
-            return None
+        is_free = has_place(token=chunk.token)
+        if is_free or now >= ask_at:
+            ask_at = now + WANTED_S
+            if not still_wanted(chunk=chunk):
+                return False
+        if is_free:
+            take_at = min(take_at, now + YIELD_S)
+            if now >= take_at or not any_chain_beyond(chunk.rank):
+                return True
+        elif now >= by:
+            return False
         time.sleep(LOOK_S)
-    raise AssertionError("unreachable")
 
 
-def by_job(chunk: Chunk, org: Org, rows: Sequence[Pair], known: Sequence[Outcome]) -> Settled | None:
+def by_job(
+    chunk: Chunk, org: Org, rows: Sequence[Pair], known: Sequence[Outcome], *, ready_by: float
+) -> Settled | None:
     """What could be settled at once; None where a job can carry none of the rows."""
     road, target = BULK_ROADS[Road(chunk.road)], target_of(chunk)
     records = {candidate.message_id: record_of(row, target) for candidate, row in rows}
@@ -142,13 +153,10 @@ def by_job(chunk: Chunk, org: Org, rows: Sequence[Pair], known: Sequence[Outcome
         return None
     sent = [candidate for candidate, _ in fitting]
     chunk = narrow(chunk=chunk, to=[*sent, *(outcome.row for outcome in known)], urgent=unfit)
+    ids = {candidate.record_id: row.crm_id for candidate, row in fitting if row.crm_id}
+    may_begin = gets_a_place(chunk, by=ready_by)
     not_after = time.monotonic() + settings.CRM_TIMEOUT_S
-    begun = begin_job(
-        chunk=chunk,
-        sent=sent,
-        known=known,
-        ids={candidate.record_id: row.crm_id for candidate, row in fitting if row.crm_id},
-    )
+    begun = begin_job(chunk=chunk, sent=sent, known=known, ids=ids) if may_begin else None
     if begun is None:
         return Settled(put_back=give_back(chunk=chunk))
     job, settled = begun

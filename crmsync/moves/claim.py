@@ -28,7 +28,7 @@ from crmsync.moves.limits import Limits
 from crmsync.moves.open_batches import with_unplanned
 from crmsync.moves.org import Admission, admit
 from crmsync.moves.pace import GOES_FIRST, pace
-from crmsync.moves.reading import candidates_of, look, note_passed, policy, put_off, read
+from crmsync.moves.reading import RECORD_SEEN, SEEN, candidates_of, look, note_passed, policy, put_off, read
 from crmsync.moves.reserve import PATIENCE_MS, reserve
 from crmsync.moves.waiting import what_waits
 
@@ -65,7 +65,7 @@ def claim_next(*, worker: str, mass_here: int | None = None) -> Chunk | None:
     waits for. Between two batches of planning it looks at that first, too.
     """
     until = time.monotonic() + PLAN_S
-    while (waiting := what_waits(patience_ms=PATIENCE_MS)).sends:
+    while (waiting := what_waits()).sends:
         room = waiting.mass and pace(worker=worker).has_room(most_here=mass_here)
         if waiting.passed and (chunk := claim_passed(worker=worker, mass=room)):
             return chunk
@@ -156,7 +156,7 @@ def claim_mass(*, worker: str, mass_here: int | None, planning: bool) -> tuple[C
                 crew=min(running.live + 1, running.most) if all_planned else 1,
                 dice=random.random(),
             )
-            if not picked or (most > MOST_ROWS and not running.has_place):  # a pile that goes by job is not made ready
+            if not picked or (most > MOST_ROWS and running.is_full):  # a pile that goes by job is not made ready
                 break
             rows = piles.read_piles(picked, most=most)
             looked = look(rows)
@@ -195,16 +195,6 @@ NEW_LANES = """
 INSERT INTO crmsync_lane (key, claim_id) SELECT key, %s FROM unnest(%s::text[]) AS u(key) ORDER BY key
 ON CONFLICT DO NOTHING RETURNING key
 """
-# Due by the database's clock, and of no mass update that was paused or cancelled meanwhile.
-LOCK_MESSAGES = """
-SELECT m.id, m.xmin::text, r.xmin::text
-  FROM crmsync_outboxmessage AS m JOIN crmsync_crmrecord AS r ON r.id = m.record_id
- WHERE m.id = ANY (%s) AND m.status = 'pending' AND m.due_at <= clock_timestamp()
-   AND (m.priority = 0 OR m.batch_id IS NULL OR NOT EXISTS (
-        SELECT FROM crmsync_batch AS b
-         WHERE b.id = m.batch_id AND (b.paused_at IS NOT NULL OR b.status = 'cancelled')))
- ORDER BY m.id FOR NO KEY UPDATE OF m SKIP LOCKED
-"""
 CLAIM = """
 WITH claim AS (
     INSERT INTO crmsync_claim (token, worker, rank, lease_until)
@@ -226,10 +216,10 @@ def lock_messages(wanted: Sequence[Candidate]) -> tuple[Candidate, ...]:
     put back into a message, or the CRM confirmed of its record, between the look and our lanes would be sent without
     that, or under too few lanes: such a one is left to the next look.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(LOCK_MESSAGES, [[row.message_id for row in wanted]])
-        seen = {message_id: (message, record) for message_id, message, record in cursor.fetchall()}
-    mine = tuple(row for row in wanted if seen.get(row.message_id) == row.seen)
+    due = OutboxMessage.objects.due().filter(pk__in=[row.message_id for row in wanted]).order_by("pk")
+    locked = due.select_for_update(skip_locked=True, no_key=True, of=("self",))
+    seen = {pk: marks for pk, *marks, _ in locked.values_list("pk", SEEN, RECORD_SEEN, "record__version")}
+    mine = tuple(row for row in wanted if seen.get(row.message_id) == list(row.seen))
     if not any(policy().looks_beyond(object) for object in {row.object for row in mine}):
         return mine
     again = read(OutboxMessage.objects.filter(pk__in=[row.message_id for row in mine]))

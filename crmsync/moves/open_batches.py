@@ -23,16 +23,17 @@ SELECT b.id FROM found JOIN crmsync_batch AS b ON b.id = found.id
 """
 OPEN_UNPLANNED = OPEN.format(batch="batch_id", rows=UNPLANNED)
 # `batch_id` in the order is what lets rows of no mass update be read by the index.
-OF_NONE_UNPLANNED = f"SELECT FROM {UNPLANNED} AND batch_id IS NULL ORDER BY batch_id, id LIMIT 1"
+ANY_UNPLANNED = f"""
+(SELECT batch_id FROM {UNPLANNED} AND batch_id IS NULL ORDER BY batch_id, id LIMIT 1) UNION ALL ({OPEN_UNPLANNED})
+"""
 OPEN_PILED = OPEN.format(batch="batch", rows="crmsync_pile WHERE waiting > 0")
 
 
 def with_unplanned() -> list[int | None]:
     """Open mass updates with messages that are in no pile yet; None where there are such of no mass update, first."""
     with connection.cursor() as cursor:
-        cursor.execute(OF_NONE_UNPLANNED)
-        of_none: list[int | None] = [None for _ in cursor.fetchall()]
-    return of_none + ids(OPEN_UNPLANNED)
+        cursor.execute(ANY_UNPLANNED)
+        return [batch_id for (batch_id,) in cursor.fetchall()]
 
 
 def with_piles() -> list[int]:

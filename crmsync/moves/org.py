@@ -49,6 +49,12 @@ class Admission(Enum):
     PROBE = "the first after a pause"
 
 
+PROBE = """
+UPDATE crmsync_orgstate SET paused_until = clock_timestamp() + %s * interval '1 second'
+ WHERE id = 1 AND paused_until <= clock_timestamp()
+"""
+
+
 def admit() -> Admission:
     """Whether a chunk may be claimed now. Call inside the transaction that claims it.
 
@@ -62,12 +68,6 @@ def admit() -> Admission:
             return Admission.NO if stopped else Admission.YES
         cursor.execute(PROBE, [settings.CRM_TIMEOUT_S + 1])
         return Admission.PROBE if cursor.rowcount else Admission.NO
-
-
-PROBE = """
-UPDATE crmsync_orgstate SET paused_until = clock_timestamp() + %s * interval '1 second'
- WHERE id = 1 AND paused_until <= clock_timestamp()
-"""
 
 
 def was_well() -> bool:

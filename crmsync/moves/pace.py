@@ -95,9 +95,9 @@ class Pace:
         return self.live + 1 >= self.most + self.ready
 
     @property
-    def has_place(self) -> bool:
-        """One more may begin at once."""
-        return self.live < self.most
+    def is_full(self) -> bool:
+        """As many are claimed as may be under way: one more would have to wait."""
+        return self.live >= self.most
 
     def has_room(self, *, most_here: int | None) -> bool:
         return self.live < self.most + self.ready and (most_here is None or self.here < most_here)
@@ -132,17 +132,10 @@ def has_place(*, token: UUID) -> bool:
         return bool(cursor.fetchone()[0])
 
 
-# The disk is not waited for: a crash ends the call, too.
-LEAVE = """
-UPDATE crmsync_claim SET answered_at = clock_timestamp()
-  FROM (SELECT set_config('synchronous_commit', 'off', true)) AS unwaited WHERE token = %s
-"""
-
-
 def leave_place(*, token: UUID) -> None:
     """The mass chunk of this claim is answered: another may begin while it is settled."""
     with connection.cursor() as cursor:
-        cursor.execute(LEAVE, [token])
+        cursor.execute("UPDATE crmsync_claim SET answered_at = clock_timestamp() WHERE token = %s", [token])
 
 
 def take_place(*, token: UUID) -> bool:

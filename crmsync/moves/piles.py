@@ -44,12 +44,7 @@ class Picked:
 
 
 # Every statement of a turn reads by index, whatever the statistics say: they are old whenever a mass update has come.
-# Its commit is not waited for: that of `begin`, which follows in the log before anything is sent, is. A crash of the
-# server in between takes back plans and claims that nobody has acted on.
-TURN = """
-SELECT crm_turn(%s), set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-       set_config('synchronous_commit', 'off', true)
-"""
+TURN = "SELECT crm_turn(%s), set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"
 
 
 def take_turn() -> bool:
@@ -189,12 +184,17 @@ def hold_less_than(rows: int) -> bool:
     return sum_of(Pile.objects.filter(batch__in=with_piles()), most=rows) < rows
 
 
+LONGEST_OPEN = f"""
+SELECT waiting FROM ({LONGEST}) AS p(key, object, operation, lane, waiting, most_rows, awaits_parent)
+ WHERE NOT awaits_parent
+"""
+
+
 def any_chain_beyond(rows: int) -> bool:
     """A pile that has more than these, and more than a chunk, is open: whoever claims next takes it."""
     with connection.cursor() as cursor:
-        cursor.execute(LONGEST, {"most": MOST_ROWS, "seen": 1, "open": with_piles()})
-        longest = cursor.fetchone()
-    return longest is not None and longest[4] > max(rows, MOST_ROWS) and not longest[-1]
+        cursor.execute(LONGEST_OPEN, {"most": MOST_ROWS, "seen": 1, "open": with_piles()})
+        return any(waiting > max(rows, MOST_ROWS) for (waiting,) in cursor.fetchall())
 
 
 def due_of(object: str, operation: str, *, most: int) -> int:

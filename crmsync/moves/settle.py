@@ -75,7 +75,6 @@ def settle(
     and changes nothing where the claim has ended, or another worker took the job, meanwhile.
     """
     with transaction.atomic(durable=True):
-        do_not_wait_for_the_disk()
         if job is not None:
             end_job(job, **(noted or {}))
         end_claim(token=chunk.token, reason=Claim.EndReason.SETTLED)
@@ -91,14 +90,6 @@ def settle(
         retries = int((noted or {}).get("retries", 0))
         note_pace(chunk=chunk, whole_request=whole_request, failed=weighed.failed, retries=retries)
     return counts
-
-
-def do_not_wait_for_the_disk() -> None:
-    """Let the current transaction's commit be written a moment later. A crash of the server may take it back: the rows
-    are then sent again, as after a worker that died before it could settle.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL synchronous_commit = off")
 
 
 @dataclass

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from django.db import connection
 
+from crmsync.moves.reserve import PATIENCE_MS
+
 # In the order of an index each, so that one entry of it is read, whatever the statistics say; EXISTS would drop the
 # order.
 WAITING = """
@@ -24,8 +26,8 @@ SELECT coalesce((SELECT paused_until <= clock_timestamp() FROM crmsync_orgstate 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """`sends`: the org is not paused. `mass`: nor are its mass updates. `passed`: some message was passed over for
-    `patience_ms`. `urgent`: some message that a person waits for is due.
+    """`sends`: the org is not paused. `mass`: nor are its mass updates. `passed`: some message has been passed over for
+    too long. `urgent`: some message that a person waits for is due.
     """
 
     sends: bool
@@ -34,7 +36,7 @@ class Waiting:
     urgent: bool
 
 
-def what_waits(*, patience_ms: int) -> Waiting:
+def what_waits() -> Waiting:
     with connection.cursor() as cursor:
-        cursor.execute(WAITING, [patience_ms])
+        cursor.execute(WAITING, [PATIENCE_MS])
         return Waiting(*cursor.fetchone())
