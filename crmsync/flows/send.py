@@ -24,7 +24,7 @@ from crmsync.moves.begin import begin, begin_job, give_back, narrow, release, st
 from crmsync.moves.claim import Chunk
 from crmsync.moves.outcomes import Outcome
 from crmsync.moves.pace import has_place
-from crmsync.moves.piles import any_chain_beyond
+from crmsync.moves.piles import any_chain_is_open
 from crmsync.moves.settle import Settled, settle
 from crmsync.roads import MOST, Road
 
@@ -89,7 +89,7 @@ def by_call(chunk: Chunk, org: Org, rows: Sequence[Pair], known: Sequence[Outcom
             with org.until(not_after):
                 results = write(org, target_of(chunk), [row for _, row in rows], headers=headers_of(chunk))
             outcomes += [outcome_of(row, result) for (row, _), result in zip(rows, results, strict=True)]
-            if all(result.fault is None for result in results):
+            if chunk.is_mass and not chunk.is_of_a_chain and all(result.fault is None for result in results):
                 leave_early(chunk)
         except CallFailed as failed:
             whole_request = failed.fault
@@ -130,7 +130,7 @@ def gets_a_place(chunk: Chunk, *, by: float) -> bool:
                 return False
         if is_free:
             take_at = min(take_at, now + YIELD_S)
-            if now >= take_at or not any_chain_beyond(chunk.rank):
+            if now >= take_at or chunk.is_of_a_chain or not any_chain_is_open():
                 return True
         elif now >= by:
             return False

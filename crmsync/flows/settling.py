@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from django.db import InterfaceError, OperationalError, connection
 
-from crmsync.backoff import MOST_ROWS
 from crmsync.moves.claim import Chunk
 from crmsync.moves.pace import leave_place
 from crmsync.moves.settle import Settled
@@ -17,11 +16,9 @@ PAUSES_S = (0.1, 0.4, 1.6, 3.2)
 
 
 def leave_early(chunk: Chunk) -> None:
-    """Let the next mass chunk begin while this one is settled; unless more of its own pile is to follow, at once, or it
-    went before all piles. Never raises: what is wrong with the database the settlement will find too.
+    """Let another mass chunk begin while this one is settled. Never raises: what is wrong with the database the
+    settlement will find too.
     """
-    if not 0 < chunk.rank <= MOST_ROWS:
-        return
     try:
         leave_place(token=chunk.token)
     except (OperationalError, InterfaceError) as error:

@@ -57,6 +57,13 @@ class Chunk:
     def is_mass(self) -> bool:
         return all(row.priority == MASS for row in self.rows)
 
+    @property
+    def is_of_a_chain(self) -> bool:
+        """Its pile had more rows than a chunk: the next can only follow this one, and should at once. Or it goes before
+        any pile.
+        """
+        return self.rank > MOST_ROWS
+
 
 def claim_next(*, worker: str, mass_here: int | None = None) -> Chunk | None:
     """The next chunk for this worker, or None: nothing that is due can be sent now.
