@@ -7,6 +7,8 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from outreach.models.conditions import Iff
+
 NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._@-]*$"
 MAIL, LEADS = "mail", "leads"
 
@@ -50,7 +52,7 @@ class Agent(models.Model):
             models.CheckConstraint(condition=Q(digest__regex=r"^[0-9a-f]{64}$"), name="agent_token_is_hashed"),
             models.CheckConstraint(condition=Q(may_mail=True) | Q(may_leads=True), name="agent_may_do_something"),
             models.CheckConstraint(
-                condition=Q(revoked_at=None, revoked_by="") | (Q(revoked_at__isnull=False) & ~Q(revoked_by="")),
+                condition=Iff(Q(revoked_at=None), Q(revoked_by="")),
                 name="agent_revoked_by_iff_revoked",
             ),
         ]
@@ -79,7 +81,7 @@ class AgentRequest(models.Model):
             models.UniqueConstraint(fields=["agent", "key"], name="agent_request_key_once"),
             models.CheckConstraint(condition=~Q(key=""), name="agent_request_has_a_key"),
             models.CheckConstraint(
-                condition=Q(code=None, answer__isnull=True) | Q(code__isnull=False, answer__isnull=False),
+                condition=Iff(Q(code=None), Q(answer__isnull=True)),
                 name="agent_request_answer_whole_or_none",
             ),
         ]

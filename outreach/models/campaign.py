@@ -9,6 +9,8 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from outreach.models.conditions import Among, Iff
+
 ONE_LINE = r"^[^\x00-\x1f\x7f]*$"
 one_line = RegexValidator(ONE_LINE, "This goes into a mail header: one line, without control characters.")
 
@@ -81,16 +83,15 @@ class Campaign(models.Model):
         constraints = [
             models.CheckConstraint(condition=~Q(name=""), name="campaign_has_a_name"),
             models.CheckConstraint(
-                condition=Q(status__in=["draft", "scheduled", "running", "paused", "finished"]),
+                condition=Among("status", ["draft", "scheduled", "running", "paused", "finished"]),
                 name="campaign_status_is_known",
             ),
             models.CheckConstraint(
-                condition=Q(status="draft", launched_at=None) | (~Q(status="draft") & Q(launched_at__isnull=False)),
+                condition=Iff(Q(launched_at=None), Q(status="draft")),
                 name="campaign_launched_at_iff_launched",
             ),
             models.CheckConstraint(
-                condition=Q(status="draft", audience_digest="", content_digest="")
-                | (~Q(status="draft") & ~Q(audience_digest="") & ~Q(content_digest="")),
+                condition=Iff(Q(audience_digest=""), Q(status="draft")) & Iff(Q(content_digest=""), Q(status="draft")),
                 name="campaign_digests_iff_launched",
             ),
             models.CheckConstraint(

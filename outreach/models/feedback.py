@@ -5,6 +5,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from outreach.models.attempt import SendAttempt
+from outreach.models.conditions import Among
 from outreach.models.recipient import Recipient
 
 
@@ -55,11 +56,12 @@ class ProviderEvent(models.Model):
             models.CheckConstraint(condition=~Q(source="") & ~Q(event_id=""), name="provider_event_is_named"),
             models.CheckConstraint(condition=~Q(mail_id="") | ~Q(address=""), name="provider_event_is_about_somebody"),
             models.CheckConstraint(
-                condition=Q(
-                    kind__in=[
+                condition=Among(
+                    "kind",
+                    [
                         "sent", "delivered", "deferred", "soft_bounced", "bounced", "rejected", "complained",
                         "unsubscribed", "opened", "clicked", "replied", "converted", "other",
-                    ]
+                    ],
                 ),
                 name="provider_event_kind_is_known",
             ),

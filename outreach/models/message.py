@@ -12,6 +12,7 @@ from django.db.models.functions import Now
 
 from outreach.models.campaign import Campaign, Step
 from outreach.models.claim import Claim
+from outreach.models.conditions import Among, Iff
 from outreach.models.recipient import Recipient
 from routing.models import Lead
 
@@ -41,7 +42,7 @@ class Enrolment(models.Model):
             models.UniqueConstraint(fields=["campaign", "lead"], name="enrolment_once_per_campaign_and_lead"),
             models.UniqueConstraint(fields=["campaign", "recipient"], name="enrolment_once_per_campaign_and_address"),
             models.CheckConstraint(
-                condition=Q(ended_at=None, end_reason="") | (Q(ended_at__isnull=False) & ~Q(end_reason="")),
+                condition=Iff(Q(ended_at=None), Q(end_reason="")),
                 name="enrolment_end_reason_iff_ended",
             ),
             models.CheckConstraint(condition=~Q(address=""), name="enrolment_has_an_address"),
@@ -116,23 +117,21 @@ class Message(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["enrolment", "step"], name="message_once_per_enrolment_and_step"),
             models.CheckConstraint(
-                condition=Q(
-                    status__in=["due", "claimed", "begun", "sent", "in_doubt", "failed", "suppressed", "cancelled"]
+                condition=Among(
+                    "status", ["due", "claimed", "begun", "sent", "in_doubt", "failed", "suppressed", "cancelled"]
                 ),
                 name="message_status_is_known",
             ),
             models.CheckConstraint(
-                condition=Q(status__in=["claimed", "begun"], claim__isnull=False)
-                | (~Q(status__in=["claimed", "begun"]) & Q(claim=None)),
+                condition=Iff(Q(claim__isnull=False), Among("status", ["claimed", "begun"])),
                 name="message_claim_iff_claimed_or_begun",
             ),
             models.CheckConstraint(
-                condition=Q(status="sent", sent_at__isnull=False) | (~Q(status="sent") & Q(sent_at=None)),
+                condition=Iff(Q(sent_at__isnull=False), Q(status="sent")),
                 name="message_sent_at_iff_sent",
             ),
             models.CheckConstraint(
-                condition=(Q(status__in=["failed", "suppressed", "cancelled"]) & ~Q(reason=""))
-                | (~Q(status__in=["failed", "suppressed", "cancelled"]) & Q(reason="")),
+                condition=Iff(~Q(reason=""), Among("status", ["failed", "suppressed", "cancelled"])),
                 name="message_reason_iff_given_up",
             ),
             models.CheckConstraint(condition=Q(attempts__gte=0, expiries__gte=0), name="message_counts_never_negative"),

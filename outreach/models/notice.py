@@ -10,6 +10,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from outreach.models.conditions import Among, Iff
 from routing.models import Assignment, Rep
 
 
@@ -57,16 +58,15 @@ class NoticeMail(models.Model):
         verbose_name = "notice"
         constraints = [
             models.CheckConstraint(
-                condition=Q(status__in=["begun", "sent", "deferred", "refused", "in_doubt", "dropped"]),
+                condition=Among("status", ["begun", "sent", "deferred", "refused", "in_doubt", "dropped"]),
                 name="notice_mail_status_is_known",
             ),
             models.CheckConstraint(
-                condition=Q(status="deferred", due_at__isnull=False) | (~Q(status="deferred") & Q(due_at=None)),
+                condition=Iff(Q(due_at__isnull=False), Q(status="deferred")),
                 name="notice_mail_due_at_iff_deferred",
             ),
             models.CheckConstraint(
-                condition=Q(status__in=["sent", "refused", "dropped"], settled_at__isnull=False)
-                | (~Q(status__in=["sent", "refused", "dropped"]) & Q(settled_at=None)),
+                condition=Iff(Q(settled_at__isnull=False), Among("status", ["sent", "refused", "dropped"])),
                 name="notice_mail_settled_at_iff_settled",
             ),
             models.CheckConstraint(condition=Q(tries__gte=1), name="notice_mail_tries_from_1"),

@@ -7,6 +7,8 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Lower, Now
 
+from outreach.models.conditions import Among, Iff
+
 
 class Recipient(models.Model):
     """An address under the key by which it is compared. The gate and a suppression take turns on this row."""
@@ -48,11 +50,11 @@ class Suppression(models.Model):
                 fields=["recipient"], condition=Q(lifted_at=None), name="suppression_one_current_per_recipient"
             ),
             models.CheckConstraint(
-                condition=Q(reason__in=["unsubscribed", "complained", "bounced", "asked"]),
+                condition=Among("reason", ["unsubscribed", "complained", "bounced", "asked"]),
                 name="suppression_reason_is_known",
             ),
             models.CheckConstraint(
-                condition=Q(lifted_at=None, lifted_because="") | (Q(lifted_at__isnull=False) & ~Q(lifted_because="")),
+                condition=Iff(Q(lifted_at=None), Q(lifted_because="")),
                 name="suppression_lifted_because_iff_lifted",
             ),
         ]

@@ -11,6 +11,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from outreach.models.conditions import Among, Iff
 from routing.models import Lead
 
 
@@ -122,12 +123,11 @@ class LeadHold(models.Model):
             ),
             models.UniqueConstraint(fields=["claim", "lead"], name="lead_hold_once_per_claim"),
             models.CheckConstraint(
-                condition=Q(status__in=["held", "begun", "done", "failed", "in_doubt", "released", "expired"]),
+                condition=Among("status", ["held", "begun", "done", "failed", "in_doubt", "released", "expired"]),
                 name="lead_hold_status_is_known",
             ),
             models.CheckConstraint(
-                condition=(~Q(status__in=["held", "begun", "in_doubt"]) & Q(settled_at__isnull=False))
-                | Q(status__in=["held", "begun", "in_doubt"], settled_at=None),
+                condition=Iff(Q(settled_at=None), Among("status", ["held", "begun", "in_doubt"])),
                 name="lead_hold_settled_at_iff_settled",
             ),
             models.CheckConstraint(
