@@ -18,7 +18,7 @@ WITH recent AS (
       JOIN crmsync_outboxmessage AS m ON m.id = calls.message JOIN crmsync_crmrecord AS r ON r.id = m.record_id
      WHERE r.object = %s AND c.begun_at IS NOT NULL AND c.ended_at IS NOT NULL
 )
-SELECT count(*), regr_intercept(seconds, rows), regr_slope(seconds, rows), avg(seconds), avg(rows) FROM timed
+SELECT count(*), regr_intercept(seconds, rows), regr_slope(seconds, rows), avg(seconds), avg(rows)::float8 FROM timed
 """
 
 
@@ -30,5 +30,5 @@ def measured_pace(object: str) -> Pace:
     if calls < LEAST:
         return Pace()
     if call_s is None or row_s is None or call_s < 0 or row_s < 0:  # all of one size, or no line
-        return Pace(call_s=0.0, row_s=float(mean_s / mean_rows), measured=True)
+        return Pace(call_s=0.0, row_s=mean_s / mean_rows, measured=True)
     return Pace(call_s=call_s, row_s=row_s, measured=True)

@@ -76,7 +76,7 @@ def look(
         return Looked(asked, checked)
     file = batches.File(name or path.name, digest, encoding, checked.table.columns, checked.rows)
     pace = measured_pace(info.name)
-    planned = plan(checked.groups, pace=pace, workers=settings.Q_WORKERS, labels=checked.labels)
+    planned = plan(checked.groups, pace=pace, workers=settings.CRM_WORKERS, labels=checked.labels)
     return Looked(asked, checked, file, planned)
 
 

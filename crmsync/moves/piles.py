@@ -23,7 +23,7 @@ TURN_MS = 1_000
 SEEN = 200  # piles looked at in one statement
 LEFT_S = 60  # a pile nobody has taken from for so long is taken before longer ones, now and then
 LEFT_SHARE = 1 / 8
-SHUT_MS = 500  # a pile whose parent is being created
+SHUT_MS, SHUT_MOST_MS = 500, 60_000  # a pile whose parent is being created
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,8 @@ LONGEST = SEE.format(which="", order="p.waiting DESC")
 LEFT = SEE.format(which="AND p.since_at < clock_timestamp() - %(left_s)s * interval '1 second'", order="p.since_at")
 FITTING = SEE.format(
     which="""AND p.object = %(object)s AND p.operation = %(operation)s
-           AND p.waiting <= %(room)s AND NOT p.key = ANY (%(taken)s)""",
+           AND p.waiting <= %(room)s AND NOT p.key = ANY (%(taken)s)
+           AND coalesce((SELECT l.most_rows FROM crmsync_lane AS l WHERE l.key = p.lane), %(most)s) >= %(whole)s""",
     order="p.waiting DESC",
 )
 SHUT = "UPDATE crmsync_pile SET due_at = clock_timestamp() + %s * interval '1 millisecond' WHERE key = ANY (%s)"
@@ -90,13 +91,16 @@ SHUT = "UPDATE crmsync_pile SET due_at = clock_timestamp() + %s * interval '1 mi
 
 def see(statement: str, **values: Any) -> list[Picked]:
     """Open piles, in the order of the statement. Those whose parent is yet to be created are shut for a moment, so that
-    they are not looked at again and again."""
+    they are not looked at again and again: each round for longer than the last, so that however many they are, the
+    first are still shut when the last have been looked at."""
+    shut_for = 0
     with connection.cursor() as cursor:
         while True:
             cursor.execute(statement, {"most": MOST_ROWS, "seen": SEEN, "left_s": LEFT_S, **values})
             rows = cursor.fetchall()
             if shut := [row[0] for row in rows if row[-1]]:
-                cursor.execute(SHUT, [SHUT_MS, shut])
+                shut_for = min(shut_for + SHUT_MS, SHUT_MOST_MS)
+                cursor.execute(SHUT, [shut_for, shut])
             found = [Picked(*row[:-1]) for row in rows if not row[-1]]
             if found or not shut:
                 return found
@@ -115,21 +119,20 @@ def pick(*, limit_of: Limit, dice: float, crew: int = 1) -> tuple[list[Picked], 
         return [], 0
     leader = seen[0]
     limit = shared_out(limit_of(leader.kind, 0, leader.most_rows), leader=leader, seen=seen, crew=crew)
-    picked, room = [leader], limit - leader.waiting
-    others = [pile for pile in seen[1:] if pile.kind == leader.kind]
-    while room > 0:
-        before = room
-        for pile in others:
-            if pile.waiting <= room and pile.most_rows >= min(limit, MOST_ROWS):
+    picked, room, whole = [leader], limit - leader.waiting, min(limit, MOST_ROWS)
+    fitting = [pile for pile in seen[1:] if pile.kind == leader.kind and pile.most_rows >= whole]
+    kind = {"object": leader.object, "operation": leader.operation}
+    while True:
+        for pile in fitting:
+            if pile.waiting <= room:
                 picked.append(pile)
                 room -= pile.waiting
-        if room == 0 or (room == before and len(picked) > 1):
-            break
+        if room <= 0:
+            return picked, limit
         taken = [pile.key for pile in picked]
-        others = see(FITTING, open=batches, object=leader.object, operation=leader.operation, room=room, taken=taken)
-        if not others:
-            break
-    return picked, limit
+        fitting = see(FITTING, open=batches, **kind, room=room, taken=taken, whole=whole)  # the first of them fits
+        if not fitting:
+            return picked, limit
 
 
 def shared_out(limit: int, *, leader: Picked, seen: Sequence[Picked], crew: int) -> int:

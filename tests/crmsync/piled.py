@@ -1,8 +1,11 @@
 """Mass updates to start a planner's test from."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+
+from django.db import connection
 
 from crmsync import outbox
 from crmsync.models import Batch, Operation
@@ -59,3 +62,16 @@ def put_batch(name: str, sizes: dict[str, int]) -> Batch:
     assert batches.queue_lines(batch=batch, at=0, lines=lines)
     assert batches.finish_queueing(batch_id=batch.pk)
     return batch
+
+
+@contextmanager
+def no_more_statements_than(most: int) -> Iterator[None]:
+    """Fail, where something would go on for ever."""
+    left = iter(range(most))
+
+    def counted(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
+        assert next(left, None) is not None, f"more than {most} statements"
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(counted):
+        yield

@@ -8,11 +8,13 @@ from django.db import transaction
 
 from crmsync.errors import Fault
 from crmsync.flows.deliver import deliver
+from crmsync.flows.pace import measured_pace
 from crmsync.models import BulkJob, Lane, OrgState
 from crmsync.moves.begin import begin
 from crmsync.moves.claim import Chunk, claim_next
 from crmsync.moves.pace import note_chunk, pace
 from crmsync.moves.settle import Outcome, settle
+from crmsync.push.planning import Pace
 from tests.crmsync.piled import claim_all, put_contacts_of
 from tests.crmsync.rows import age_claims, drain, put, put_many, run_sql
 from tests.crmsync.sandbox_org import SandboxOrg
@@ -35,6 +37,17 @@ def note(*, rows: int = 200, locked: int = 0, refused: bool = False) -> float:
 
 def later() -> None:
     run_sql("UPDATE crmsync_orgstate SET window_at = window_at - interval '11 s', cut_at = cut_at - interval '11 s'")
+
+
+def test_the_pace_of_calls_of_one_size_is_their_mean() -> None:
+    """No line goes through them; a push that asks how long it will take is told all the same."""
+    assert measured_pace("Contact") == Pace()
+    put_contacts_of({f"a{n}": 200 for n in range(5)})
+    for chunk in claim_all():
+        begin(chunk=chunk)
+        settle(chunk=chunk, outcomes=[Outcome(row, crm_id=f"id-{row.message_id}") for row in chunk.rows])
+    run_sql("UPDATE crmsync_claim SET begun_at = ended_at - interval '2 s'")
+    assert measured_pace("Contact") == Pace(call_s=0.0, row_s=pytest.approx(0.01), measured=True)
 
 
 def test_it_starts_at_four_and_grows_by_one_in_a_round_of_clean_chunks(settings: Any) -> None:

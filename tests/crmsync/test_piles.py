@@ -1,10 +1,12 @@
 """Mass updates: whole parents, the longest first, parents before children, and what is passed over gets its turn."""
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
 from crmsync.flows.reap import reap
@@ -14,7 +16,7 @@ from crmsync.moves.begin import begin
 from crmsync.moves.claim import Chunk, claim_next
 from crmsync.moves.open_batches import with_unplanned
 from crmsync.moves.settle import Outcome, settle
-from tests.crmsync.piled import account_of, claim_all, put_contacts_of, put_mass, sizes_of
+from tests.crmsync.piled import account_of, claim_all, no_more_statements_than, put_contacts_of, put_mass, sizes_of
 from tests.crmsync.rows import put, put_contacts, run_sql
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -48,6 +50,27 @@ def test_the_longest_parent_goes_first_in_full_chunks_and_the_rest_is_packed_who
 def test_what_does_not_fit_whole_waits_for_another_chunk() -> None:
     put_contacts_of({"a": 120, "b": 100, "c": 60, "d": 20})
     assert [sizes_of(chunk) for chunk in claim_all()] == [{"a": 120, "c": 60, "d": 20}, {"b": 100}]
+
+
+def test_parents_whose_failures_allow_less_than_the_chunk_go_by_themselves() -> None:
+    """Nobody looks for ever for what may fill a chunk up."""
+    put_contacts_of({"a": 75, "b": 50})
+    for account, most_rows in (("a", 137), ("b", 100)):
+        Lane.objects.create(key=f"Account:{account}", most_rows=most_rows)
+    with no_more_statements_than(100):
+        assert [sizes_of(chunk) for chunk in claim_all()] == [{"a": 75}, {"b": 50}]
+
+
+def test_however_many_wait_for_their_parents_the_others_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the first could be looked at again before the last were."""
+    monkeypatch.setattr(piles, "SEEN", 1)
+    monkeypatch.setattr(piles, "SHUT_MS", 1)
+    names = [f"new{n}" for n in range(40)]
+    put_mass("Account", names, [[]] * len(names))
+    put_contacts_of(dict.fromkeys(names, 5) | {"old": 2})
+    OutboxMessage.objects.filter(record__object="Account").update(due_at=Now() + timedelta(hours=1))
+    with no_more_statements_than(1_000):
+        assert [sizes_of(chunk) for chunk in claim_all()] == [{"old": 2}]
 
 
 def test_the_last_rows_are_shared_out_among_those_at_work() -> None:

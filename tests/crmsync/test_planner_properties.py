@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crmsync.errors import Fault
-from crmsync.models import OutboxMessage
+from crmsync.models import Lane, OutboxMessage
 from crmsync.moves.begin import begin
 from crmsync.moves.claim import Chunk, claim_next
 from crmsync.moves.reap import reap_next
 from crmsync.moves.retry import retry_dead
 from crmsync.moves.settle import Outcome, settle
 from crmsync.outbox import enqueue
-from tests.crmsync.piled import claim_all, put_contacts_of, sizes_of
+from tests.crmsync.piled import claim_all, no_more_statements_than, put_contacts_of, sizes_of
 from tests.crmsync.rows import age_claims, run_sql
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -197,3 +197,26 @@ def test_every_row_is_in_exactly_one_chunk_and_small_parents_are_never_split(
             chunks += 1
     assert set(sent.values()) == {1} and len(sent) == sum(sizes.values())
     assert chunks <= sum(-(-size // 200) for size in sizes.values())
+
+
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(sizes=sizes, limits=st.lists(st.integers(20, 200), min_size=8, max_size=8))
+def test_whatever_its_failures_left_of_a_parent_all_its_rows_are_sent(
+    sizes: dict[str, int], limits: list[int], settings_for: None
+) -> None:
+    world = World()
+    put_contacts_of(sizes)
+    for name, most_rows in zip(sizes, limits, strict=False):
+        Lane.objects.create(key=f"Account:{name}", most_rows=most_rows)
+    sent: Counter[str] = Counter()
+    with no_more_statements_than(2_000 + 10 * sum(sizes.values())):
+        while found := claim_all():
+            for chunk in found:
+                allowed = Lane.objects.filter(key__in=[f"Account:{name}" for name in sizes_of(chunk)])
+                assert len(chunk.rows) <= min(allowed.values_list("most_rows", flat=True))
+                sent.update(row.external_id for row in chunk.rows)
+                world.flying = [chunk]
+                world.land("deliver")
+    assert set(sent.values()) == {1} and len(sent) == sum(sizes.values())
