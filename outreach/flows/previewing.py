@@ -1,13 +1,12 @@
 """Show what a lead would get: the mail of a step exactly as it would be handed over, or why there would be none."""
 
 from dataclasses import dataclass
-from email import message_from_bytes
-from email.policy import SMTPUTF8
 
 from outreach.errors import BadAddress, BadHeader, BadTemplate
 from outreach.flows.preparing import compiled, holes, lead_values, reps_of
 from outreach.mail.compose import Sender, compose
 from outreach.mail.links import unsubscribe_url
+from outreach.mail.parts import parts_of
 from outreach.mail.templating import values_of
 from outreach.models import Step
 from routing.models import Lead
@@ -46,5 +45,5 @@ def preview(*, step: Step, lead: Lead) -> Preview:
         )
     except (BadAddress, BadHeader, BadTemplate) as problem:
         return Preview(step, problem=str(problem))
-    read = message_from_bytes(mail.data, policy=SMTPUTF8)
-    return Preview(step, str(read["From"]), str(read["To"]), str(read["Subject"]), read.get_content())
+    parts = parts_of(mail)
+    return Preview(step, parts.sender, parts.recipient, parts.subject, parts.text)

@@ -3,15 +3,14 @@
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from email.message import EmailMessage
-from email.policy import SMTP, SMTPUTF8
 from email.utils import format_datetime
 
 from django.conf import settings
 from django.utils import timezone
 
 from outreach.mail.addresses import wire_address
-from outreach.mail.compose import NAMESPACE, SUBJECT_MOST, Mail, address_header, best_cte
+from outreach.mail.compose import NAMESPACE, SUBJECT_MOST, Mail
+from outreach.mail.writing import free_text, mailbox, written
 
 
 @dataclass(frozen=True)
@@ -30,16 +29,16 @@ def compose_notice(*, mail_id: int, address: str, rep: str, leads: Sequence[Told
     """Write the mail. Its Message-ID is the same at every try. Raises BadAddress for a rep who cannot be written to."""
     to, sender = wire_address(address), wire_address(settings.NOTICE_FROM)
     text = "\n\n".join((f"{plain(rep)}, this is yours now:", *(paragraph(lead) for lead in leads))) + "\n"
-    mail = EmailMessage(policy=SMTPUTF8 if to.needs_utf8 else SMTP.clone(cte_type="7bit"))
-    mail["From"] = address_header("Rota", sender.text)
-    mail["To"] = address_header("", to.text)
-    mail["Subject"] = subject(leads)
-    mail["Date"] = format_datetime(timezone.now())
-    mail["Auto-Submitted"] = "auto-generated"
     message_id = f"<{uuid.uuid5(NAMESPACE, f'notice {mail_id}')}@{sender.text.rpartition('@')[2]}>"
-    mail["Message-ID"] = message_id
-    mail.set_content(text, cte=None if to.needs_utf8 else best_cte(text))
-    return Mail(sender.text, to.text, message_id, mail.as_bytes(), to.needs_utf8)
+    headers = (
+        ("From", mailbox("Rota", sender.text)),
+        ("To", to.text),
+        ("Subject", free_text(subject(leads))),
+        ("Date", format_datetime(timezone.now())),
+        ("Auto-Submitted", "auto-generated"),
+        ("Message-ID", message_id),
+    )
+    return Mail(sender.text, to.text, message_id, written(headers, text, utf8=to.needs_utf8), to.needs_utf8)
 
 
 def subject(leads: Sequence[Told]) -> str:

@@ -2,7 +2,10 @@
 
 import email
 from dataclasses import dataclass
+from email.header import decode_header, make_header
+from email.headerregistry import Address
 from email.policy import SMTPUTF8
+from email.utils import parseaddr
 
 from outreach.mail.compose import Mail
 
@@ -25,4 +28,17 @@ def parts_of(mail: Mail) -> Parts:
     """The parts of a mail, as its bytes say them."""
     read = email.message_from_bytes(mail.data, policy=SMTPUTF8)
     headers = {name: str(read[name]) for name in HEADERS}
-    return Parts(str(read["From"]), mail.recipient, str(read["Subject"]), read.get_content(), mail.mail_id, headers)
+    sender = sender_in(dict(read.raw_items())["From"])
+    return Parts(sender, mail.recipient, str(read["Subject"]), read.get_content(), mail.mail_id, headers)
+
+
+def sender_in(value: str) -> str:
+    """Name and address as a From header says them.
+
+    A name that looks encoded stays encoded: whoever reads an address reads encoded words, and would take the name
+    itself for one. The email package reads a space into a name of several words.
+    """
+    line = "".join(value.splitlines())
+    written, address = parseaddr(line)
+    name = str(make_header(decode_header(written)))
+    return line if "=?" in name else str(Address(display_name=name, addr_spec=address))
