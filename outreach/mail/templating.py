@@ -5,12 +5,12 @@ values: no model, no query, no setting is within reach of a template. A name tha
 campaign is launched, as is a value that some lead lacks, unless the template says what to write instead.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django.template import Context, Engine, Template, TemplateSyntaxError
-from django.template.base import TextNode, VariableNode
+from django.template.base import Node, TextNode, VariableNode
 
 from outreach.errors import BadTemplate
 
@@ -39,7 +39,10 @@ class Text:
     optional: frozenset[str]
 
     def render(self, values: Mapping[str, Any]) -> str:
-        return str(self.template.render(Context(values, autoescape=False, use_l10n=False)))
+        """The text for one lead. Raises BadTemplate where a filter cannot do its work on a value, without the value."""
+        context = Context(values, autoescape=False, use_l10n=False)
+        with context.bind_template(self.template):
+            return "".join(filled(node, context) for node in self.template.nodelist)
 
     def missing(self, values: Mapping[str, Any]) -> list[str]:
         """The names without which this lead's mail would have a hole, sorted."""
@@ -47,7 +50,8 @@ class Text:
 
 
 def compile_text(source: str) -> Text:
-    """Compile a template. Raises BadTemplate where it does not parse, uses a tag, or names what no mail knows."""
+    """Compile a template. Raises BadTemplate where it does not parse, uses a tag, names what no mail knows, or cannot be
+    filled in even where every value is there."""
     try:
         template = ENGINE.from_string(source)
     except TemplateSyntaxError as fault:
@@ -56,24 +60,69 @@ def compile_text(source: str) -> Text:
     optional: set[str] = set()
     for node in template.nodelist:
         if isinstance(node, VariableNode):
-            expression = node.filter_expression
-            name = str(expression.var)
-            if not hasattr(expression.var, "lookups") or expression.var.lookups is None:
-                continue  # a text in quotes, a number
-            if name not in KNOWN and not (name.startswith(FREE) and name.count(".") == 2):
-                raise BadTemplate(f"There is no {name}. Known are {', '.join(sorted(KNOWN))} and lead.fields.NAME.")
-            has_other = any(filter_name.__name__ in INSTEAD for filter_name, _ in expression.filters)
-            (optional if has_other else needed).add(name)
+            for name, has_other in names_in(node):
+                (optional if has_other else needed).add(checked(name))
         elif not isinstance(node, TextNode):
             raise BadTemplate("Only {{ names }} and text are possible.")
-    return Text(template, frozenset(needed), frozenset(optional))
+    text = Text(template, frozenset(needed), frozenset(optional))
+    text.render(sample(needed | optional))
+    return text
+
+
+def names_in(node: VariableNode) -> Iterator[tuple[str, bool]]:
+    """The names in one pair of braces, those that filters are given included, and whether a filter after each says what
+    to write instead."""
+    expression = node.filter_expression
+    after = [filter_name.__name__ in INSTEAD for filter_name, _ in expression.filters]
+    if is_name(expression.var):
+        yield str(expression.var), any(after)
+    for place, (_, arguments) in enumerate(expression.filters, start=1):
+        for looked_up, argument in arguments:
+            if looked_up and is_name(argument):
+                yield str(argument), any(after[place:])
+
+
+def is_name(part: Any) -> bool:
+    """It is looked up: no text in quotes, no number."""
+    return getattr(part, "lookups", None) is not None
+
+
+def checked(name: str) -> str:
+    """The name, if mails know it. Raises BadTemplate."""
+    if name not in KNOWN and not (name.startswith(FREE) and name.count(".") == 2):
+        raise BadTemplate(f"There is no {name}. Known are {', '.join(sorted(KNOWN))} and lead.fields.NAME.")
+    return name
+
+
+def filled(node: Node, context: Context) -> str:
+    """One piece of a template, filled in. Raises BadTemplate for whatever a filter trips over."""
+    try:
+        return str(node.render(context))
+    except Exception as fault:
+        token = node.token
+        place = f"{{{{ {token.contents} }}}} in line {token.lineno}" if token is not None else "It"
+        raise BadTemplate(f"{place} cannot be filled in ({type(fault).__name__}).") from fault
+
+
+def sample(names: Iterable[str]) -> dict[str, Any]:
+    """Values for these names, to try a template with."""
+    fields = {name.removeprefix(FREE): "x" for name in names if name.startswith(FREE)}
+    lead = {**dict.fromkeys(LEAD, "x"), "fields": fields}
+    return values_of(lead=lead, rep={"name": "x", "email": "x"}, campaign="x", unsubscribe_url="x")
+
+
+class Fields(dict[str, str]):
+    """What a lead's sender said, by name; nothing for what it did not say, and no method of a dict."""
+
+    def __missing__(self, name: str) -> str:
+        return ""
 
 
 def values_of(
     *, lead: Mapping[str, Any], rep: Mapping[str, str] | None, campaign: str, unsubscribe_url: str
 ) -> dict[str, Any]:
     """The values of one lead's mail: texts, and nothing with methods that do anything."""
-    fields = {str(key): plain(value) for key, value in (lead.get("fields") or {}).items()}
+    fields = Fields({str(key): plain(value) for key, value in (lead.get("fields") or {}).items()})
     return {
         "lead": {**{name: str(lead.get(name) or "") for name in LEAD}, "fields": fields},
         "rep": dict(rep or {"name": "", "email": ""}),
