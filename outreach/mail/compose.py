@@ -12,7 +12,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from outreach.errors import BadAddress
+from outreach.errors import BadAddress, BadTemplate
 from outreach.mail.addresses import wire_address
 from outreach.mail.templating import Text
 from outreach.mail.writing import free_text, mailbox, one_line, written
@@ -53,7 +53,8 @@ def mail_id_of(*, step_id: int, key: str, sender: str) -> str:
 def compose(
     *, step_id: int, subject: Text, body: Text, values: dict[str, Any], sender: Sender, address: str, way_out: str
 ) -> Mail:
-    """Write the mail. Raises BadAddress or BadHeader for what can never be sent; the caller gives this one up."""
+    """Write the mail. Raises BadAddress, BadHeader or BadTemplate for what can never be sent; the caller gives this one
+    up."""
     to = wire_address(address)
     sent_from = wire_address(sender.address)
     if sent_from.needs_utf8:
@@ -62,6 +63,8 @@ def compose(
     if way_out not in text:
         text = f"{text.rstrip()}\n\n-- \nNo more mails like this: {way_out}\n"
     title = subject.render(values)[:SUBJECT_MOST]
+    if not title.strip():
+        raise BadTemplate("Its subject is empty for this lead.")
     mail_id = mail_id_of(step_id=step_id, key=to.key, sender=sent_from.text)
     headers = (
         ("Message-ID", mail_id),

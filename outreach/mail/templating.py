@@ -5,6 +5,7 @@ values: no model, no query, no setting is within reach of a template. A name tha
 campaign is launched, as is a value that some lead lacks, unless the template says what to write instead.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ LEAD = ("first_name", "last_name", "email", "company", "country")
 KNOWN = frozenset({*(f"lead.{name}" for name in LEAD), "rep.name", "rep.email", "campaign.name", "unsubscribe_url"})
 FREE = "lead.fields."
 """Whatever else the sender of the lead said, by name: {{ lead.fields.plan }}."""
+BRACES = re.compile(r"{{|}}|{%")
 INSTEAD = ("default", "default_if_none")
 
 
@@ -50,8 +52,8 @@ class Text:
 
 
 def compile_text(source: str) -> Text:
-    """Compile a template. Raises BadTemplate where it does not parse, uses a tag, names what no mail knows, or cannot be
-    filled in even where every value is there."""
+    """Compile a template. Raises BadTemplate where it does not parse, uses a tag, names what no mail knows, has braces
+    that are not closed, or cannot be filled in even where every value is there."""
     try:
         template = ENGINE.from_string(source)
     except TemplateSyntaxError as fault:
@@ -62,7 +64,9 @@ def compile_text(source: str) -> Text:
         if isinstance(node, VariableNode):
             for name, has_other in names_in(node):
                 (optional if has_other else needed).add(checked(name))
-        elif not isinstance(node, TextNode):
+        elif isinstance(node, TextNode):
+            refuse_broken_braces(node)
+        else:
             raise BadTemplate("Only {{ names }} and text are possible.")
     text = Text(template, frozenset(needed), frozenset(optional))
     text.render(sample(needed | optional))
@@ -92,6 +96,15 @@ def checked(name: str) -> str:
     if name not in KNOWN and not (name.startswith(FREE) and name.count(".") == 2):
         raise BadTemplate(f"There is no {name}. Known are {', '.join(sorted(KNOWN))} and lead.fields.NAME.")
     return name
+
+
+def refuse_broken_braces(node: TextNode) -> None:
+    """Raise BadTemplate where a text has braces that the engine did not read: people would get them as they are."""
+    if broken := BRACES.search(node.s):
+        line = (node.token.lineno if node.token is not None else 1) + node.s.count("\n", 0, broken.start())
+        near = node.s[broken.start() : broken.start() + 40] if broken[0] != "}}" else node.s[: broken.end()][-40:]
+        near = " ".join(near.split())
+        raise BadTemplate(f"Braces are opened by {{{{ and closed by }}}} in the same line. In line {line}: {near}")
 
 
 def filled(node: Node, context: Context) -> str:

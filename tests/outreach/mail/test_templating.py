@@ -8,6 +8,7 @@ from outreach.errors import BadTemplate, GateClosed
 from outreach.flows.agents import begin_mail, claim_mail
 from outreach.flows.previewing import preview
 from outreach.flows.sender import send_due
+from outreach.mail.compose import Sender, compose
 from outreach.mail.templating import compile_text, values_of
 from outreach.models import Agent, Message, OutreachEvent
 from routing.models import Lead
@@ -41,6 +42,40 @@ def test_a_filter_that_cannot_work_is_refused_with_its_place(braces: str) -> Non
     with pytest.raises(BadTemplate) as refusal:
         compile_text(f"Hello,\n\n{braces}")
     assert f"{braces} in line 3 cannot be filled in" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "place"),
+    [
+        ("Hi {{ lead.first_name }", "In line 1: {{ lead.first_name }"),
+        ("{{ lead.first_name", "In line 1: {{ lead.first_name"),
+        ("Dear\n{{ lead.first_name }},\nyou at {{ lead.company\n}} know", "In line 3: {{ lead.company }} know"),
+        ("Hi { lead.first_name }}, well", "In line 1: Hi { lead.first_name }}"),
+        ("Hi,\n{% if lead.company", "In line 2: {% if lead.company"),
+    ],
+)
+def test_broken_braces_are_refused_with_their_place(source: str, place: str) -> None:
+    with pytest.raises(BadTemplate) as refusal:
+        compile_text(source)
+    assert str(refusal.value).endswith(place)
+
+
+def test_single_braces_are_text() -> None:
+    assert compile_text("{x} {{ lead.company }} {").render(values(company="Acme")) == "{x} Acme {"
+
+
+@pytest.mark.parametrize("first_name", ["", "  "])
+def test_a_subject_that_comes_out_empty_makes_no_mail(first_name: str) -> None:
+    with pytest.raises(BadTemplate, match="subject is empty"):
+        compose(
+            step_id=7,
+            subject=compile_text("{{ lead.first_name|default:'' }}"),
+            body=compile_text("Hello"),
+            values=values(first_name=first_name),
+            sender=Sender("Pat", "pat@rota.example"),
+            address="ann@acme.example",
+            way_out="u",
+        )
 
 
 def test_what_is_to_be_written_instead_is_needed_unless_there_is_something_instead_of_it() -> None:
@@ -79,6 +114,8 @@ class Tripping(str):
 
 
 BAD = [
+    ("subject", "{{ rep.name|default:'' }}"),
+    ("body", "Hi {{ lead.first_name }"),
     ("subject", "{{ lead.first_name|default:lead.nosuch }}"),
     ("body", "{{ lead.first_name|default:lead.fields.nick }}"),
     ("body", "{{ lead.first_name|cut:1 }}"),
