@@ -1,6 +1,6 @@
 """What can go wrong while campaigns are launched and sent; each docstring is the message people read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 
 class OutreachError(Exception):
@@ -101,3 +101,12 @@ class StillUnderWay(OutreachError):
 
 class BadReport(OutreachError):
     """This is no report on a mail."""
+
+
+class NotAllTakenIn(OutreachError):
+    """Not all was taken in."""
+
+    def __init__(self, places: Sequence[int], *, again: bool) -> None:
+        super().__init__("Send it again." if again else "To send it again would not help.")
+        self.places = tuple(places)
+        self.again = again

@@ -83,6 +83,8 @@ def run(view: Callable[..., Schema], *args: Any, **kwargs: Any) -> tuple[int, An
         return int(HTTPStatus.OK), view(*args, **kwargs).model_dump(mode="json")
     except OutreachError as refusal:
         answer = answer_for(refusal)
+        if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise  # it may be sent again: no answer is kept
         body = {"type": "about:blank", "title": answer.reason_phrase, "status": answer.status_code}
         return answer.status_code, {**body, "detail": getattr(refusal, "reason", "") or str(refusal)}
 

@@ -11,6 +11,7 @@ from outreach.errors import (
     GateClosed,
     KeyUsedOtherwise,
     NotAllowed,
+    NotAllTakenIn,
     NotFound,
     OutreachError,
     RateReached,
@@ -27,6 +28,7 @@ STATUS: dict[type[OutreachError], HTTPStatus] = {
     GateClosed: HTTPStatus.CONFLICT,
     StillUnderWay: HTTPStatus.CONFLICT,
     BadReport: HTTPStatus.UNPROCESSABLE_ENTITY,
+    NotAllTakenIn: HTTPStatus.UNPROCESSABLE_ENTITY,
     KeyUsedOtherwise: HTTPStatus.UNPROCESSABLE_ENTITY,
     RateReached: HTTPStatus.TOO_MANY_REQUESTS,
 }
@@ -38,7 +40,12 @@ def answer_for(refusal: OutreachError) -> JsonResponse:
     wait = refusal.retry_after_s if isinstance(refusal, RateReached) else None
     if isinstance(refusal, StillUnderWay):
         wait = 1
-    answer = problem(STATUS.get(type(refusal), HTTPStatus.BAD_REQUEST), detail, retry_after_s=wait)
+    status = STATUS.get(type(refusal), HTTPStatus.BAD_REQUEST)
+    errors = None
+    if isinstance(refusal, NotAllTakenIn):
+        errors = [{"path": f"events.{place}", "problem": "was not taken in"} for place in refusal.places]
+        status, wait = (HTTPStatus.SERVICE_UNAVAILABLE, 5) if refusal.again else (status, None)
+    answer = problem(status, detail, errors=errors, retry_after_s=wait)
     if isinstance(refusal, TokenRefused):
         answer["WWW-Authenticate"] = 'Bearer error="invalid_token"'
     return answer

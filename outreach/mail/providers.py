@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from outreach.mail.reports import WORDS, Report, address_in, digest_of, mail_id_in
+from outreach.mail.reports import WORDS, Report, address_in, digest_of, mail_id_in, text_in
 from outreach.models import ProviderEvent
 
 Kind = ProviderEvent.Kind
@@ -77,8 +77,8 @@ def report_of(event: Any, *, source: str) -> Report | None:
     kind = WORDS.get(event.event_type, Kind.OTHER)
     if kind == Kind.BOUNCED and (event.reject_reason not in HARD or is_soft(event.esp_event)):
         kind = Kind.SOFT_BOUNCED
-    own_id = f"{event.event_type} {event.event_id}" if event.event_id else ""
-    detail = str(event.mta_response or event.description or "")[:500]
+    own_id = text_in(f"{event.event_type} {event.event_id}") if event.event_id else ""
+    detail = text_in(event.mta_response or event.description)[:500]
     event_id = own_id[:200] or digest_of(event.esp_event)
     return Report(source, event_id, kind, mail_id, address, event.timestamp, detail)
 

@@ -13,6 +13,7 @@ from django.utils.dateparse import parse_datetime
 from outreach.errors import BadAddress, BadReport
 from outreach.mail.addresses import wire_address
 from outreach.models import ProviderEvent
+from routing.normalise import storable_text
 
 Kind = ProviderEvent.Kind
 WORDS = {
@@ -49,6 +50,13 @@ def read_report(said: Any, *, source: str) -> Report:
 
     An event and one of message_id and email are needed. Raises BadReport, which says what is wrong without the values.
     """
+    try:
+        return _read(said, source)
+    except RecursionError:
+        raise BadReport("It is nested out of all proportion.") from None
+
+
+def _read(said: Any, source: str) -> Report:
     if not isinstance(said, Mapping):
         raise BadReport("Each should be a JSON object.")
     kind = WORDS.get(str(said.get("event", "")).strip().lower())
@@ -59,7 +67,7 @@ def read_report(said: Any, *, source: str) -> Report:
     mail_id, address = mail_id_in(said.get("message_id")), address_in(said.get("email"))
     if not mail_id and not address:
         raise BadReport("message_id or a usable email is needed.")
-    event_id = str(said.get("id") or "").strip()
+    event_id = text_in(said.get("id"))
     if len(event_id) > 200:
         raise BadReport("id should have 200 characters at most.")
     return Report(
@@ -69,7 +77,7 @@ def read_report(said: Any, *, source: str) -> Report:
         mail_id=mail_id,
         address=address,
         occurred_at=moment_in(said.get("timestamp")),
-        detail=str(said.get("reason") or "")[:500],
+        detail=text_in(said.get("reason"))[:500],
     )
 
 
@@ -78,16 +86,21 @@ def digest_of(said: Any) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 
 
+def text_in(given: Any) -> str:
+    """What is reported, as a text that can be stored: one odd character in a bounce does not lose the bounce."""
+    return storable_text(str(given or "")).strip()
+
+
 def mail_id_in(given: Any) -> str:
     """A Message-ID in its angle brackets, with or without which it is reported."""
-    text = str(given or "").strip().strip("<>")
+    text = text_in(given).strip("<>")
     return f"<{text}>" if text and len(text) <= 318 else ""
 
 
 def address_in(given: Any) -> str:
     """The key by which a reported address is compared; empty where it is none."""
     try:
-        return wire_address(str(given or "").strip()).key
+        return wire_address(text_in(given)).key
     except BadAddress:
         return ""
 

@@ -166,7 +166,7 @@ def required(said: Mapping[str, Any], *path: str) -> Any:
     return value
 
 
-def parse_json(body: bytes) -> Any:
+def parse_json(body: bytes | str) -> Any:
     """The JSON of a body. Raises BadBody: no JSON, NaN or Infinity, or a field named twice with different values."""
     try:
         return json.loads(body, parse_constant=_refuse, object_pairs_hook=_each_name_once)
