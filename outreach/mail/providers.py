@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from outreach.mail.reports import WORDS, Report, address_in, digest_of, mail_id_in, text_in
+from outreach.mail.reports import WORDS, Report, address_in, believed, digest_of, mail_id_in, text_in
 from outreach.models import ProviderEvent
 
 Kind = ProviderEvent.Kind
@@ -80,7 +80,7 @@ def report_of(event: Any, *, source: str) -> Report | None:
     own_id = text_in(f"{event.event_type} {event.event_id}") if event.event_id else ""
     detail = text_in(event.mta_response or event.description)[:500]
     event_id = own_id[:200] or digest_of(event.esp_event)
-    return Report(source, event_id, kind, mail_id, address, event.timestamp, detail)
+    return Report(source, event_id, kind, mail_id, address, believed(event.timestamp), detail)
 
 
 def is_soft(said: Any) -> bool:

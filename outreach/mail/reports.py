@@ -30,6 +30,9 @@ WORDS = {
     "unsubscribe": Kind.UNSUBSCRIBED,
 }
 SOFT = ("soft", "temporary", "transient")
+EARLIEST = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+AHEAD_MOST = dt.timedelta(days=1)
+"""How far the clock of whoever reports may be ahead of ours."""
 
 
 @dataclass(frozen=True)
@@ -106,9 +109,17 @@ def address_in(given: Any) -> str:
 
 
 def moment_in(given: Any) -> dt.datetime | None:
-    """When it was, as reported: ISO 8601, taken for UTC where it names no zone."""
+    """When it was, as reported: ISO 8601, taken for UTC where it names no zone. None where it is not to be believed."""
     try:
         moment = parse_datetime(str(given or ""))
     except ValueError:
         return None
-    return timezone.make_aware(moment, dt.UTC) if moment and timezone.is_naive(moment) else moment
+    return believed(timezone.make_aware(moment, dt.UTC) if moment and timezone.is_naive(moment) else moment)
+
+
+def believed(moment: dt.datetime | None) -> dt.datetime | None:
+    """A moment at which a mail can have been about; None for any other: then the time of its arrival stands.
+
+    The first and last days of the calendar, in some zone, are times that cannot even be shown in ours.
+    """
+    return moment if moment and EARLIEST <= moment <= timezone.now() + AHEAD_MOST else None

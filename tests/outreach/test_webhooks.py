@@ -2,10 +2,12 @@
 
 import json
 import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 from outreach.errors import NotAllTakenIn
 from outreach.flows.feedback import take_all_in
@@ -13,6 +15,7 @@ from outreach.mail.reports import Report
 from outreach.models import ProviderEvent, Recipient, Suppression
 from tests.outreach.api.asking import Asking
 from tests.outreach.test_feedback import BOUNCE, line, postmark, postmarked, secret, told
+from tests.staff import listed, logged_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -93,6 +96,31 @@ def test_an_agents_report_with_a_text_that_cannot_be_stored_is_taken_in_and_so_a
     events = [about("bounced", "u1"), about("bounced", "u2", reason=odd), about("complained", "u3")]
     assert Asking().get("mail/events", events=events)["acted"] == 3
     assert suppressed() == ["u1", "u2", "u3"]
+
+
+ODD_TIMES = ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00", "1999-12-31T23:59:59Z", "nonsense")
+
+
+@pytest.mark.parametrize("moment", ODD_TIMES)
+def test_an_odd_time_is_not_believed_and_the_page_of_reports_still_opens(secret: str, moment: str) -> None:
+    assert told(secret, about("bounced", "u1", timestamp=moment)).json()["acted"] == 1
+    code, answer = Asking().post("mail/events", events=[about("complained", "u2", timestamp=moment)])
+    assert code == 200 or (moment == "nonsense" and answer["errors"][0]["path"].endswith("timestamp"))
+    assert set(ProviderEvent.objects.values_list("occurred_at", flat=True)) == {None}
+    assert logged_in().get(listed("outreach_providerevent")).status_code == 200
+
+
+@pytest.mark.usefixtures("postmarked")
+@pytest.mark.parametrize("moment", ODD_TIMES[:3])
+def test_an_odd_time_of_a_provider_is_not_believed(moment: str) -> None:
+    assert postmark(BOUNCE | {"BouncedAt": moment}).json()["acted"] == 1
+    assert ProviderEvent.objects.get().occurred_at is None
+
+
+def test_a_clock_a_little_ahead_is_believed_and_one_far_ahead_is_not(secret: str) -> None:
+    ahead = [timezone.now() + timedelta(hours=hours) for hours in (23, 25)]
+    told(secret, *(about("bounced", f"u{n}", timestamp=moment.isoformat()) for n, moment in enumerate(ahead)))
+    assert list(ProviderEvent.objects.order_by("pk").values_list("occurred_at", flat=True)) == [ahead[0], None]
 
 
 def bounce(number: int, **more: Any) -> Report:
