@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
@@ -68,10 +68,17 @@ def too_large(request: HttpRequest, refusal: RequestDataTooBig) -> HttpResponse:
     return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A request has {settings.INBOUND_MAX_BYTES} bytes at most.")
 
 
-@api.exception_handler(InterfaceError)
 @api.exception_handler(DatabaseError)
+def database_refusal(request: HttpRequest, fault: Exception) -> HttpResponse:
+    """The database does not take what we wrote for this request: a fault of ours, which another try would meet too."""
+    logger.error("api failed path=%s fault=%s", request.path, type(fault.__cause__ or fault).__name__, exc_info=fault)
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "It was not done. To send it again would not help.")
+
+
+@api.exception_handler(InterfaceError)
+@api.exception_handler(OperationalError)
 def database_fault(request: HttpRequest, fault: Exception) -> HttpResponse:
-    """A lock held too long, a database that restarts: the same request with the same key again is right."""
+    """A lock held too long, a deadlock, a database that restarts: the same request with the same key again is right."""
     logger.error("api failed path=%s fault=%s", request.path, type(fault.__cause__ or fault).__name__)
     return problem(HTTPStatus.SERVICE_UNAVAILABLE, "It was not done. Send it again.", retry_after_s=5)
 

@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from ninja import Field, Router, Schema
 
 from outreach.api.bearer import agent_of
+from outreach.api.fields import Id, Name, Words
 from outreach.api.mail import Extended, Lease, Released, Why
 from outreach.api.once import DOCUMENTED, REFUSALS, once
 from outreach.flows import agent_leads
@@ -17,9 +18,9 @@ router = Router()
 
 
 class ClaimLeads(Schema):
-    job: str = Field(..., min_length=1, max_length=100, description="What is done, once for each lead: its name.")
-    team: int | None = Field(None, description="Only leads of this team, by number.")
-    source: str | None = Field(None, description="Only leads from this source, by the last part of its webhook.")
+    job: Name = Field(..., max_length=100, description="What is done, once for each lead: its name.")
+    team: Id | None = Field(None, description="Only leads of this team, by number.")
+    source: Name | None = Field(None, description="Only leads from this source, by the last part of its webhook.")
     since: dt.datetime | None = Field(None, description="Only leads received from then on.")
     closed: bool = Field(False, description="Closed leads, too.")
     size: int = Field(50, ge=1, le=500, description="Leads at most.")
@@ -53,9 +54,9 @@ class BegunLead(Schema):
 
 
 class Result(Schema):
-    lead: int
+    lead: Id
     outcome: Literal["done", "failed", "in_doubt"]
-    note: str = Field("", max_length=500)
+    note: Words = Field("", max_length=500)
 
 
 class Results(Schema):
@@ -75,7 +76,7 @@ class SettledLeads(Schema):
 @once
 def claim(request: HttpRequest, body: ClaimLeads) -> LeadsClaim:
     agent = agent_of(request, scope="leads")
-    wanted = agent_leads.Wanted(body.job.strip(), body.team, body.source, body.since, body.closed)
+    wanted = agent_leads.Wanted(body.job, body.team, body.source, body.since, body.closed)
     held, leads = agent_leads.claim(agent=agent, wanted=wanted, size=body.size, lease_s=body.lease_s)
     if not leads:
         return LeadsClaim(claim=None)
@@ -100,7 +101,7 @@ def extend(request: HttpRequest, token: uuid.UUID, body: Lease) -> Extended:
     summary="Pass the gate for one lead",
 )
 @once
-def begin(request: HttpRequest, token: uuid.UUID, lead: int) -> BegunLead:
+def begin(request: HttpRequest, token: uuid.UUID, lead: Id) -> BegunLead:
     agent = agent_of(request, scope="leads")
     return BegunLead(lead=lead, act_until=agent_leads.begin(agent=agent, token=token, lead_id=lead))
 

@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from ninja import Field, Router, Schema
 
 from outreach.api.bearer import agent_of
+from outreach.api.fields import Id, Words
 from outreach.api.once import DOCUMENTED, REFUSALS, once
 from outreach.errors import BadReport
 from outreach.flows import agents
@@ -22,7 +23,7 @@ router = Router()
 
 
 class ClaimMail(Schema):
-    campaign: int | None = Field(None, description="Its number; empty: the first running one with due mails.")
+    campaign: Id | None = Field(None, description="Its number; empty: the first running one with due mails.")
     size: int = Field(50, ge=1, le=500, description="Mails at most.")
     lease_s: float = Field(
         settings.CLAIM_LEASE_S, ge=1, le=settings.CLAIM_LEASE_S, description="How long they are yours, in seconds."
@@ -54,7 +55,7 @@ class Extended(Schema):
 
 
 class Why(Schema):
-    reason: str = Field("", max_length=200)
+    reason: Words = Field("", max_length=200)
 
 
 class Released(Schema):
@@ -91,19 +92,19 @@ class WhatCameOfIt(Schema):
         "", description="Whose refusal it was. mailbox: the address is dead and is suppressed. road: the connection."
     )
     code: int | None = Field(None, ge=100, le=999, description="The relay's reply code.")
-    reply: str = Field("", max_length=1_000, description="The evidence: what the relay or provider answered.")
+    reply: Words = Field("", max_length=1_000, description="The evidence: what the relay or provider answered.")
 
 
 class Report(Schema):
     """What became of a mail later. Bounces, complaints and unsubscribes suppress; replies and conversions stop."""
 
-    event: str = Field(..., description="delivered, bounced, complained, unsubscribed, replied, converted, ...")
-    message_id: str | None = None
-    email: str | None = None
-    id: str | None = Field(None, max_length=200, description="Your own id of the event: told twice, it acts once.")
+    event: Words = Field(..., description="delivered, bounced, complained, unsubscribed, replied, converted, ...")
+    message_id: Words | None = None
+    email: Words | None = None
+    id: Words | None = Field(None, max_length=200, description="Your own id of the event: told twice, it acts once.")
     timestamp: dt.datetime | None = None
-    bounce_type: str | None = Field(None, description="soft: the mailbox is not dead.")
-    reason: str | None = None
+    bounce_type: Words | None = Field(None, description="soft: the mailbox is not dead.")
+    reason: Words | None = None
 
 
 class Settled(Schema):
@@ -140,7 +141,7 @@ def extend(request: HttpRequest, token: uuid.UUID, body: Lease) -> Extended:
     summary="Pass the gate for one mail, and get it",
 )
 @once
-def begin(request: HttpRequest, token: uuid.UUID, message: int) -> MayLeave:
+def begin(request: HttpRequest, token: uuid.UUID, message: Id) -> MayLeave:
     passed = agents.begin_mail(agent=agent_of(request, scope="mail"), token=token, message_id=message)
     parts = parts_of(passed.mail)
     text = MailText(
@@ -158,7 +159,7 @@ def begin(request: HttpRequest, token: uuid.UUID, message: int) -> MayLeave:
 
 @router.post("/attempts/{attempt}/settle", response={200: Settled, **REFUSALS}, openapi_extra=DOCUMENTED)
 @once
-def settle(request: HttpRequest, attempt: int, body: WhatCameOfIt) -> Settled:
+def settle(request: HttpRequest, attempt: Id, body: WhatCameOfIt) -> Settled:
     agent = agent_of(request, scope="mail")
     recorded, row = agents.settle_mail(agent=agent, token=body.claim, attempt_id=attempt, outcome=outcome(body))
     return Settled(recorded=recorded, attempt=row.status, message=row.message.status)
