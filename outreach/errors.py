@@ -110,3 +110,7 @@ class NotAllTakenIn(OutreachError):
         super().__init__("Send it again." if again else "To send it again would not help.")
         self.places = tuple(places)
         self.again = again
+
+
+class NotALog(Exception):
+    """The file is no mail log that can be read; the message says what would be."""

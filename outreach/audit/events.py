@@ -4,7 +4,6 @@ SendGrid, Postmark, Mailgun, SES (also inside SNS or EventBridge), Resend, Brevo
 table differ in names and nesting only. A key is looked for by its letters and digits, the outermost first.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -77,24 +76,9 @@ def plain(name: str) -> str:
     return LETTERS.sub("", name.lower())
 
 
-def read_json(line: str, clock: Clock) -> Iterator[Sighting]:
-    """The events of one line: an object, or a list of them. Raises BadLine."""
-    text = line.strip().rstrip(",")
-    if text in ("", "[", "]"):
-        return
-    try:
-        said = json.loads(text)
-    except ValueError as fault:
-        raise BadLine(f"no JSON: {str(fault)[:60]}") from None
-    for one in said if isinstance(said, list) else [said]:
-        if not isinstance(one, dict):
-            raise BadLine("no JSON object")
-        yield from read_record(one, clock)
-
-
 def read_record(given: dict[str, Any], clock: Clock) -> Iterator[Sighting]:
     """The sightings of one event, one for each address it names. Raises BadLine."""
-    levels = by_level(unwrapped(given))
+    levels = by_level(given)
     state = state_of(levels)
     if state is None:
         return
@@ -129,22 +113,9 @@ def read_record(given: dict[str, Any], clock: Clock) -> Iterator[Sighting]:
         )
 
 
-def unwrapped(given: dict[str, Any]) -> dict[str, Any]:
-    """The event out of its envelopes."""
-    inner: Any = given
-    if given.get("Type") == "Notification" and isinstance(given.get("Message"), str):  # SNS
-        try:
-            inner = json.loads(given["Message"])
-        except ValueError:
-            raise BadLine("a notification whose message is no JSON") from None
-    for name in ("event-data", "event_data", "detail", "msys"):  # Mailgun, EventBridge, SparkPost
-        if isinstance(given.get(name), dict):
-            inner = given[name]
-            if name == "msys" and len(inner) == 1:
-                (inner,) = inner.values()
-    if not isinstance(inner, dict):
-        raise BadLine("no event in it")
-    return inner
+def time_of(record: dict[str, Any]) -> Any:
+    """What a record has for a time, as it is written."""
+    return first(by_level(record), AT)
 
 
 def by_level(record: dict[str, Any]) -> list[dict[str, list[Any]]]:

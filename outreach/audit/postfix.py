@@ -43,6 +43,12 @@ def is_line(text: str) -> bool:
     return LINE.match(text) is not None
 
 
+def is_ours(text: str) -> bool:
+    """Whether it is a line of Postfix."""
+    line = LINE.match(text)
+    return line is not None and line["program"].startswith("postfix")
+
+
 def read_line(text: str, clock: Clock) -> Iterator[Sighting | Queued]:
     """What one line says; nothing where it is about something else. Raises BadLine."""
     line = LINE.match(text)

@@ -49,6 +49,7 @@ class Audit:
             "lines": self.read.lines,
             "bad_lines": self.read.bad_lines,
             "bad": self.read.bad,
+            "warnings": self.read.warnings,
             **{name: getattr(self, name) for name in ("addresses", "deferrals", "hops", "notices", "series")},
             **{name: getattr(self, name) for name in ("far_apart", "ledger", "in_ledger", "in_doubt_delivered")},
             "mailed_twice": self.mailed_twice,

@@ -12,9 +12,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from outreach.audit.doubles import HOLDS, Double, Limits, words
-from outreach.audit.files import NotALog
 from outreach.audit.times import Clock
 from outreach.checks import CHECKS
+from outreach.errors import NotALog
 from outreach.flows.auditing import Audit, audit
 
 SHOWN = 50
@@ -34,6 +34,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
         parser.add_argument("--zone", default="UTC", help="time zone of times that name none (UTC)")
+        parser.add_argument(
+            "--dates", choices=("dmy", "mdy"), default="", help="what 01/02/2026 is, where no day above 12 says it"
+        )
         parser.add_argument("--year", type=int, help="year of the last line, where the times have none (the newest)")
         parser.add_argument(
             "--within",
@@ -54,13 +57,15 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            clock = Clock(last_of(options["year"]), ZoneInfo(options["zone"]))
+            clock = Clock(last_of(options["year"]), ZoneInfo(options["zone"]), options["dates"])
             limits = Limits(options["lease"], options["within"] * 3_600)
             found = audit(files=options["files"], clock=clock, limits=limits, use_ledger=not options["no_ledger"])
         except (ZoneInfoNotFoundError, ValueError):
             raise CommandError(f"{options['zone']} is no time zone, such as Europe/Paris.", returncode=2) from None
         except (NotALog, OSError) as fault:
             raise CommandError(str(fault), returncode=2) from None
+        for warning in found.read.warnings:
+            self.stderr.write(f"WARNING: {warning}")
         self.stdout.write(json.dumps(found.as_dict()) if options["json"] else as_text(found))
         if found.doubles:
             raise SystemExit(3)

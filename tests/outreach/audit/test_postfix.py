@@ -120,9 +120,9 @@ def test_what_other_daemons_say_is_passed_over_and_what_is_broken_is_counted_and
     log += "Nov 29 10:00:00 mx1 postfix/smtpd[9]: NOQUEUE: reject: RCPT from x[192.0.2.1]: 550; to=<ann@a.example>\n"
     log += "Nov 29 10:00:00 mx1 postfix/smtp[9]: A0001: to=<ann@a.example>, relay=no\n"
     log += "half a li\nNov 31 10:00:00 mx1 postfix/smtp[9]: A0001: to=<ann@a.example>, status=sent (250)\n\n"
-    log += tried("A0009", at=TEN, status="flying")
+    log += tried("A0009", at=TEN, status="flying") + tried("A0010", at=TEN)
     found = audited(tmp_path, log)
-    assert found.read.bad_lines == 4 and found.read.lines == 8
+    assert found.read.bad_lines == 4 and found.read.lines == 9 and found.addresses == 1
     assert [(bad["line"], bad["why"]) for bad in found.read.bad] == [
         (4, "a delivery without recipient or status"),
         (5, "no line of a system log"),
