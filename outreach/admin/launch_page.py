@@ -14,7 +14,7 @@ from django.template.response import TemplateResponse
 from crmsync.desk.words import plural
 from outreach.errors import LaunchRefused, OutreachError
 from outreach.flows.audiences import PASTED_MOST, Chosen, filtered, pasted
-from outreach.flows.launching import Plan, digest_of, launch, plan
+from outreach.flows.launching import Launched, Plan, digest_of, launch, plan
 from outreach.models import Campaign
 from routing.models import InboundSource, Lead, Team
 
@@ -81,14 +81,20 @@ def launch_page(model_admin: Any, request: HttpRequest, campaign_id: int) -> Htt
     except OutreachError as refusal:
         model_admin.message_user(request, str(refusal), messages.ERROR)
         return counted(model_admin, request, campaign, form, chosen)
-    skipped = ", ".join(f"{many:,} {why}" for why, many in done.skipped.items())
-    text = f"Launched: enrolled {plural(done.enrolled, 'lead')}." + (f" Skipped {skipped}." if skipped else "")
-    if done.again:
-        text = "It was launched before. Nothing was done."
+    text = "It was launched before. Nothing was done." if done.again else outcome(done)
     model_admin.message_user(request, text, messages.WARNING if done.again else messages.SUCCESS)
     note = f"{text} The same list and content once more: {reason}" if reason else text
     LogEntry.objects.log_actions(str(request.user.pk), Campaign.objects.filter(pk=campaign_id), CHANGE, note)
     return redirect("admin:outreach_campaign_change", campaign_id)
+
+
+def outcome(done: Launched) -> str:
+    """A launch in words."""
+    skipped, but = (", ".join(f"{many:,} {why}" for why, many in of.items()) for of in (done.skipped, done.but))
+    told = [f"Launched: enrolled {plural(done.enrolled, 'lead')}."]
+    told += [f"Skipped {skipped}."] if skipped else []
+    told += [f"Of those enrolled, {but}."] if but else []
+    return " ".join(told)
 
 
 def counted(
@@ -114,6 +120,7 @@ def page(
 ) -> HttpResponse:
     """The form; with a plan, the page that asks; with a refusal, the form and every problem."""
     unknown = chosen.unknown if chosen else ()
+    before = planned.launched_before if planned else None
     context = {
         **model_admin.admin_site.each_context(request),
         "title": f"Launch {campaign}",
@@ -125,9 +132,22 @@ def page(
         "more_unknown": max(0, len(unknown) - UNKNOWN_SHOWN),
         "planned": planned,
         "as_shown": digest_of(planned.audience_digest, planned.content_digest) if planned else "",
-        "before": planned.launched_before if planned else None,
+        "before": before,
+        **(would_do(planned, again=before is not None) if planned else {}),
         "carried": [(key, value) for key, value in form.data.items() if key in form.fields] if planned else [],
         "refusal": refusal,
         "problems": refusal.problems.items() if isinstance(refusal, LaunchRefused) else [],
     }
     return TemplateResponse(request, "admin/outreach/launch.html", context)
+
+
+def would_do(planned: Plan, *, again: bool) -> dict[str, Any]:
+    """How many a launch enrols and why not others. `again`: it needs a reason, which lets everybody in."""
+    found = planned.audience
+    enrolled = len(found.enrolled(again=again))
+    return {
+        "enrolled": enrolled,
+        "with_reason": len(found.people) - enrolled,
+        "skipped": found.skipped(again=again),
+        "but": found.but(again=again),
+    }

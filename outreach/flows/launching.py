@@ -14,8 +14,16 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from crmsync.nudge import ask
-from outreach.errors import BadAddress, BadTemplate, ChangedMeanwhile, LaunchRefused, WrongState
+from outreach.errors import (
+    BadAddress,
+    BadTemplate,
+    ChangedMeanwhile,
+    LaunchRefused,
+    SameListAndContent,
+    WrongState,
+)
 from outreach.flows.preparing import holes, lead_values, reps_of
+from outreach.flows.sent_before import NOTHING, Before, sent_before
 from outreach.mail.addresses import wire_address
 from outreach.mail.links import unsubscribe_url
 from outreach.mail.templating import Text, compile_text, lookup, values_of
@@ -30,19 +38,55 @@ PART = 1_000
 
 @dataclass(frozen=True)
 class Launched:
-    """How many were enrolled, and why others were not. `again`: it was launched before, and nothing was done."""
+    """How many were enrolled, why others were not, and what puts off or ends early the mails of how many of those who
+    were. `again`: it was launched before, and nothing was done.
+    """
 
     enrolled: int
     skipped: dict[str, int] = field(default_factory=dict)
+    but: dict[str, int] = field(default_factory=dict)
     again: bool = False
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a launch would do: who is enrolled, who is not and why, and the fingerprints of list and content."""
+class Audience:
+    """The people of a list who can be mailed, what other campaigns sent them before, and how many cannot be mailed.
+
+    Whoever got the first step's content from another campaign would be stopped at the gate. They are enrolled only
+    where a person said why they get it `again`.
+    """
 
     people: list[Person]
-    skipped: dict[str, int]
+    before: dict[str, Before]
+    unmailable: dict[str, int]
+
+    def enrolled(self, *, again: bool) -> list[Person]:
+        return [one for one in self.people if again or not self.before.get(one.key, NOTHING).first]
+
+    def skipped(self, *, again: bool) -> dict[str, int]:
+        """How many are not enrolled, by reason."""
+        had = Counter(found.first for found in self.before.values() if found.first and not again)
+        return self.unmailable | {f"got the same content from {name}": many for name, many in sorted(had.items())}
+
+    def but(self, *, again: bool) -> dict[str, int]:
+        """How many of those enrolled do not get every mail when it is due, by reason."""
+        found: Counter[str] = Counter()
+        for one in self.enrolled(again=again):
+            before = self.before.get(one.key, NOTHING)
+            if before.quiet:
+                found["quiet period after a mail of another campaign, at first"] += 1
+            if before.next and not again:
+                found[f"a later mail has the same content as one they got from {before.next}: it ends there"] += 1
+            elif before.soon and not again:
+                found[f"the same content is due to them from {before.soon}: they get it once"] += 1
+        return dict(sorted(found.items()))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a launch would do: whom it is for, and the fingerprints of list and content."""
+
+    audience: Audience
     step_digests: dict[int, str]
     audience_digest: str
     content_digest: str
@@ -59,13 +103,12 @@ def plan(*, campaign: Campaign, leads: "QuerySet[Lead] | Sequence[int]") -> Plan
     steps = list(campaign.steps.order_by("order"))
     if not steps:
         raise WrongState("The campaign has no steps.")
-    people, skipped = audience(leads=leads, campaign=campaign, texts=compile_steps(steps))
-    if not people:
-        raise LaunchRefused({"leads that can be mailed": 0, **skipped})
     digests = digests_of(steps)
-    return Plan(
-        people, skipped, digests, digest_of(*sorted(one.key for one in people)), digest_of(*list(digests.values()))
-    )
+    found = audience(leads=leads, campaign=campaign, texts=compile_steps(steps), digests=list(digests.values()))
+    if not found.people:
+        raise LaunchRefused({"leads that can be mailed": 0, **found.unmailable})
+    everybody = digest_of(*sorted(one.key for one in found.people))
+    return Plan(found, digests, everybody, digest_of(*list(digests.values())))
 
 
 def launch(
@@ -79,10 +122,11 @@ def launch(
     """Launch a draft for these leads: a filtered queryset or a list of ids, frozen now. Opens a transaction.
 
     Leads without an address, with one that nothing can be sent to, with one that was suppressed or that an earlier lead
-    of the list has too, or whose value would break a subject line, are left out and counted. Raises LaunchRefused with
-    every problem of the content: templates that do not parse, names that do not exist, values that some leads lack;
-    SameListAndContent; WrongState for a campaign without steps; ChangedMeanwhile where list or content is not, or is no
-    longer, what was looked at (`as_shown`: the fingerprint of both that a person has confirmed).
+    of the list has too, or whose value would break a subject line, are left out and counted; so is, without an
+    `override_reason`, who got the same content from another campaign. Raises LaunchRefused with every problem of the
+    content: templates that do not parse, names that do not exist, values that some leads lack; SameListAndContent, also
+    where everybody got it; WrongState for a campaign without steps; ChangedMeanwhile where list or content is not, or
+    is no longer, what was looked at (`as_shown`: the fingerprint of both that a person has confirmed).
     """
     campaign = Campaign.objects.get(pk=campaign_id)
     if campaign.status != Campaign.Status.DRAFT:
@@ -90,10 +134,14 @@ def launch(
     planned = plan(campaign=campaign, leads=leads)
     if as_shown and as_shown != digest_of(planned.audience_digest, planned.content_digest):
         raise ChangedMeanwhile
+    again = bool(override_reason or campaign.override_reason)
+    people = planned.audience.enrolled(again=again)
+    if not people:
+        raise SameListAndContent
     with transaction.atomic(durable=True):
         enrolled = campaigns.launch(
             campaign_id=campaign_id,
-            people=planned.people,
+            people=people,
             by=by,
             audience_digest=planned.audience_digest,
             content_digest=planned.content_digest,
@@ -106,7 +154,7 @@ def launch(
     if enrolled is None:
         return Launched(0, again=True)
     ask("outreach.tasks.send_due", queue="outreach")
-    return Launched(enrolled, planned.skipped)
+    return Launched(enrolled, planned.audience.skipped(again=again), planned.audience.but(again=again))
 
 
 def enrol_more(*, campaign_id: int, leads: "QuerySet[Lead] | Sequence[int]") -> Launched:
@@ -115,8 +163,10 @@ def enrol_more(*, campaign_id: int, leads: "QuerySet[Lead] | Sequence[int]") -> 
     Raises WrongState for a draft or a finished campaign, LaunchRefused as `launch` does.
     """
     campaign = Campaign.objects.get(pk=campaign_id)
-    texts = compile_steps(list(campaign.steps.order_by("order")))
-    people, skipped = audience(leads=leads, campaign=campaign, texts=texts)
+    steps, again = list(campaign.steps.order_by("order")), bool(campaign.override_reason)
+    digests = [step.digest for step in steps]
+    found = audience(leads=leads, campaign=campaign, texts=compile_steps(steps), digests=digests)
+    people, skipped = found.enrolled(again=again), found.skipped(again=again)
     with transaction.atomic(durable=True):
         # The lock proves that the campaign is not finished meanwhile, and makes two that enrol take turns.
         locked = Campaign.objects.select_for_update(no_key=True).get(pk=campaign_id)
@@ -142,9 +192,13 @@ def compile_steps(steps: Sequence[Step]) -> list[tuple[Text, Text]]:
 
 
 def audience(
-    *, leads: "QuerySet[Lead] | Sequence[int]", campaign: Campaign, texts: Sequence[tuple[Text, Text]]
-) -> tuple[list[Person], dict[str, int]]:
-    """Who can be mailed, each address once, and how many cannot, by reason.
+    *,
+    leads: "QuerySet[Lead] | Sequence[int]",
+    campaign: Campaign,
+    texts: Sequence[tuple[Text, Text]],
+    digests: Sequence[str],
+) -> Audience:
+    """Who can be mailed, each address once, and how many cannot, by reason; texts and digests are those of the steps.
 
     Raises LaunchRefused where somebody who can lacks a value that the content needs.
     """
@@ -173,7 +227,8 @@ def audience(
                 people[key] = Person(lead.pk, lead.email, key)
     if missing:
         raise LaunchRefused({f"leads without {name}": many for name, many in sorted(missing.items())})
-    return list(people.values()), dict(skipped)
+    before = sent_before(campaign_id=campaign.pk, digests=digests, keys=list(people))
+    return Audience(list(people.values()), before, dict(skipped))
 
 
 def key_of(email: str) -> tuple[str, str]:

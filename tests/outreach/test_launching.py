@@ -6,15 +6,18 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from outreach.errors import LaunchRefused, SameListAndContent, WrongState
 from outreach.flows.launching import Launched, enrol_more, launch
-from outreach.models import Campaign, Enrolment, Message, Recipient, Suppression
+from outreach.flows.sent_before import SENT_BEFORE, sent_before
+from outreach.models import Campaign, Enrolment, Message, Recipient, SendAttempt, Suppression
 from outreach.moves.campaigns import finish_done, pause, resume, start_due
 from outreach.moves.claims import claim_batch
+from outreach.moves.gate import Begun
 from routing.models import Lead
-from tests.outreach.make import make_campaign, make_leads, make_running, make_step, switched_on
+from tests.outreach.make import at_gate, hold, make_campaign, make_leads, make_running, make_step, switched_on
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -114,6 +117,105 @@ def test_the_same_list_and_content_again_is_refused_unless_somebody_says_why() -
     assert not second.enrolments.exists()
     assert go(second, leads, override_reason="the first had the wrong sender").enrolled == 3
     assert go(same_again(first), leads[:2]).enrolled == 2  # another list; the gate looks at each address
+
+
+def sent_to_all(campaign: Campaign) -> None:
+    switched_on()
+    held = hold(campaign)
+    for message in held.messages:
+        assert isinstance(at_gate(held, message), Begun)
+
+
+def test_who_got_the_same_content_from_another_campaign_is_left_out_with_its_name() -> None:
+    leads = ids(make_leads(5))
+    first = make_campaign(name="Spring")
+    go(first, leads[:3])
+    sent_to_all(first)
+
+    second = same_again(first)
+    launched = go(second, leads)
+
+    assert (launched.enrolled, launched.skipped) == (2, {"got the same content from Spring": 3})
+    gates = hold(second)
+    assert [isinstance(at_gate(gates, message), Begun) for message in gates.messages] == [True, True]
+    assert enrol_more(campaign_id=second.pk, leads=leads).skipped["got the same content from Spring"] == 3
+
+
+def test_a_reason_enrols_also_those_who_got_the_same_content_before() -> None:
+    leads = ids(make_leads(3))
+    first = make_campaign()
+    go(first, leads[:2])
+    sent_to_all(first)
+
+    launched = go(same_again(first), leads, override_reason="the first had the wrong sender")
+
+    assert (launched.enrolled, launched.skipped) == (3, {})
+    assert launched.but == {"quiet period after a mail of another campaign, at first": 2}
+
+
+def test_a_list_of_which_everybody_got_the_content_is_refused_as_the_same_whatever_was_sent_meanwhile() -> None:
+    leads = ids(make_leads(3))
+    first = make_campaign()
+    go(first, leads)
+    sent_to_all(first)
+    for again in (leads, leads[:2]):
+        with pytest.raises(SameListAndContent):
+            go(same_again(first), again)
+    assert Enrolment.objects.count() == 3
+
+
+def test_a_launch_counts_who_waits_for_the_quiet_period_and_who_does_not_by_then(settings: Any) -> None:
+    leads = ids(make_leads(3))
+    first = make_campaign()
+    go(first, leads[:2])
+    sent_to_all(first)
+    waits = {"quiet period after a mail of another campaign, at first": 2}
+    assert go(make_campaign(), leads).but == waits
+
+    SendAttempt.objects.update(begun_at=timezone.now() - timedelta(hours=settings.QUIET_PERIOD_H - 1))
+    assert go(make_campaign(), leads).but == waits
+    late = make_campaign(starts_at=timezone.now() + timedelta(hours=2))
+    assert go(late, leads).but == {}
+
+
+def test_a_launch_counts_whose_sequence_ends_early_and_who_is_still_to_get_the_content() -> None:
+    leads = ids(make_leads(4))
+    first, second = make_campaign(name="Spring"), make_campaign(name="Summer")
+    go(first, leads[:2])
+    sent_to_all(first)
+    go(second, leads[2:3])
+    campaign = make_campaign()
+    for order, step in enumerate((first.steps.get(), second.steps.get()), start=2):
+        make_step(campaign, order=order, subject=step.subject, body=step.body)
+
+    launched = go(campaign, leads)
+
+    assert launched.enrolled == 4
+    assert launched.but == {
+        "a later mail has the same content as one they got from Spring: it ends there": 2,
+        "quiet period after a mail of another campaign, at first": 2,
+        "the same content is due to them from Summer: they get it once": 1,
+    }
+
+
+def test_what_was_sent_before_is_asked_in_one_statement_by_index_whatever_the_size_of_the_list() -> None:
+    leads, first = ids(make_leads(5)), make_campaign()
+    go(first, leads[:3])
+    sent_to_all(first)
+    keys = list(Recipient.objects.values_list("key", flat=True))
+    digests = list(first.steps.values_list("digest", flat=True))
+    campaign = make_campaign()
+    with CaptureQueriesContext(connection) as asked:
+        found = sent_before(campaign_id=campaign.pk, digests=digests, keys=[*keys, *(f"{n}@x" for n in range(5_000))])
+    assert len(asked) == 1 and {key: one.first for key, one in found.items()} == dict.fromkeys(keys, first.name)
+
+    with connection.cursor() as cursor:
+        cursor.execute("SET enable_seqscan = off")
+        values = {"campaign": campaign.pk, "first": digests[0], "later": [], "digests": digests, "keys": keys}
+        cursor.execute(f"EXPLAIN {SENT_BEFORE}", {**values, "quiet": 1})
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+        cursor.execute("RESET enable_seqscan")
+    assert "Seq Scan" not in plan, plan
 
 
 def test_two_agents_who_launch_the_same_list_at_once_launch_it_once() -> None:
