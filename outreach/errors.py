@@ -31,6 +31,14 @@ class ChangedMeanwhile(OutreachError):
     """The list or the content is not what was looked at any more. Look at it again."""
 
 
+class BadList(OutreachError):
+    """The file cannot be taken as a list of leads."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__(" ".join(problems))
+        self.problems = list(problems)
+
+
 class WrongState(OutreachError):
     """That is not possible in its present state."""
 

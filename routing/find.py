@@ -28,7 +28,7 @@ def find(leads: QuerySet[Lead], term: str) -> QuerySet[Lead]:
     if key := _as_key(term):
         return leads.filter(uid=key)
     if re.fullmatch(r"[^@\s]+@[^@\s]+", term):
-        return leads.filter(pk__in=_known_by(LeadAddress.Kind.EMAIL, _as_email(term)))
+        return leads.filter(pk__in=_known_by(LeadAddress.Kind.EMAIL, email_key(term)))
     if re.fullmatch(r"#?\d{1,18}", term):
         return leads.filter(Q(pk=int(term.lstrip("#"))) | Q(pk__in=_known_by(LeadAddress.Kind.PHONE, _as_phone(term))))
     if phone := _as_phone(term):
@@ -62,7 +62,8 @@ def _as_key(term: str) -> uuid.UUID | None:
         return None
 
 
-def _as_email(term: str) -> str:
+def email_key(term: str) -> str:
+    """The form in which an e-mail address is known; what is none, in lower case."""
     try:
         return clean_email(term).lower()
     except ValueError:

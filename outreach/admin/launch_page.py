@@ -12,22 +12,38 @@ from django.shortcuts import get_object_or_404, redirect
 from django.template.response import TemplateResponse
 
 from crmsync.desk.words import plural
-from outreach.errors import LaunchRefused, OutreachError
-from outreach.flows.audiences import PASTED_MOST, Chosen, filtered, pasted
+from outreach.errors import BadList, LaunchRefused, OutreachError
+from outreach.flows.audiences import PASTED_MOST, ROWS_MOST, Chosen, filtered, pasted, uploaded
 from outreach.flows.launching import Launched, Plan, digest_of, launch, plan
 from outreach.models import Campaign
-from routing.models import InboundSource, Lead, Team
+from routing.errors import BadFile
+from routing.import_files import keep, path_of
+from routing.models import Import, InboundSource, Lead, Team
 
 DATE = {"type": "date"}
 UNKNOWN_SHOWN = 20
 
 
+class ImportField(forms.ModelChoiceField):
+    def label_from_instance(self, obj: Import) -> str:
+        return f"{obj.file_name}, {obj.received_at:%Y-%m-%d}"
+
+
 class AudienceForm(forms.Form):
-    """A filter, or a pasted list instead. Everything is carried on to the page that asks."""
+    """A filter, or a list instead, pasted or in a file. Everything is carried on to the page that asks: a file by the
+    digest under which it is kept, as those of imports are.
+    """
 
     team = forms.ModelChoiceField(Team.objects.order_by("name"), required=False, empty_label="any")
     status = forms.ChoiceField(choices=[("", "any"), *Lead.Status.choices], required=False)
     source = forms.ModelChoiceField(InboundSource.objects.order_by("name"), required=False, empty_label="any")
+    imported = ImportField(
+        Import.objects.filter(position__gt=0, undone_at=None).order_by("-pk"),
+        required=False,
+        label="Import",
+        empty_label="any",
+        help_text="Leads that it made or touched.",
+    )
     since = forms.DateField(required=False, label="Received from", widget=forms.DateInput(attrs=DATE))
     until = forms.DateField(required=False, label="Received until", widget=forms.DateInput(attrs=DATE))
     everybody = forms.BooleanField(required=False, label="All leads there are")
@@ -38,21 +54,43 @@ class AudienceForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 6, "class": "vLargeTextField"}),
         help_text=f"Numbers or e-mail addresses, {PASTED_MOST:,} at most. Then nothing of the above counts.",
     )
+    file = forms.FileField(
+        required=False,
+        label="Or those in a CSV file",
+        help_text=f"With a column of e-mail addresses, {ROWS_MOST:,} rows at most. Then nothing of the above counts.",
+    )
+    kept = forms.RegexField("^[0-9a-f]{64}$", required=False, widget=forms.HiddenInput)
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data
         words = given.get("listed", "").replace(",", " ").replace(";", " ").split()
         if len(words) > PASTED_MOST:
-            self.add_error("listed", f"These are {len(words):,}. Choose so many by a filter.")
+            self.add_error("listed", f"These are {len(words):,}. Send so many in a file.")
+        if words and (given.get("file") or given.get("kept")):
+            self.add_error("file", "Paste a list or choose a file: one of them.")
+        elif given.get("file"):
+            try:
+                given["kept"], _ = keep(given["file"].chunks())
+            except BadFile as fault:
+                self.add_error("file", str(fault))
         if not self.errors and not any(given.values()):
             raise forms.ValidationError("Choose whom it is for. An empty filter is not taken for everybody.")
         return given
 
     def chosen(self) -> Chosen:
+        """Raises BadList."""
         given = dict(self.cleaned_data)
-        text = given.pop("listed").strip()
-        given.pop("everybody")
+        text, kept = given.pop("listed").strip(), given.pop("kept")
+        for not_a_filter in ("everybody", "file"):
+            given.pop(not_a_filter)
+        if kept:
+            return uploaded(path_of(kept))
         return pasted(text) if text else filtered(**given)
+
+    def carried(self) -> list[tuple[str, str]]:
+        """What the page that asks sends once more."""
+        given = {key: value for key, value in self.data.items() if key in self.fields}
+        return list({**given, "kept": self.cleaned_data["kept"]}.items())
 
 
 def launch_page(model_admin: Any, request: HttpRequest, campaign_id: int) -> HttpResponse:
@@ -63,10 +101,14 @@ def launch_page(model_admin: Any, request: HttpRequest, campaign_id: int) -> Htt
     if campaign.status != Campaign.Status.DRAFT:
         model_admin.message_user(request, "It was launched before. Nothing was done.", messages.WARNING)
         return redirect("admin:outreach_campaign_change", campaign_id)
-    form = AudienceForm(request.POST or None)
+    form = AudienceForm(request.POST or None, request.FILES or None)
     if request.method != "POST" or not form.is_valid() or "back" in request.POST:
         return page(model_admin, request, campaign, form)
-    chosen = form.chosen()
+    try:
+        chosen = form.chosen()
+    except BadList as refusal:
+        form.add_error("file", refusal.problems)
+        return page(model_admin, request, campaign, form)
     if request.POST.get("confirmed") != "yes":
         return counted(model_admin, request, campaign, form, chosen)
     reason = request.POST.get("reason", "").strip()[:500]
@@ -134,7 +176,7 @@ def page(
         "as_shown": digest_of(planned.audience_digest, planned.content_digest) if planned else "",
         "before": before,
         **(would_do(planned, again=before is not None) if planned else {}),
-        "carried": [(key, value) for key, value in form.data.items() if key in form.fields] if planned else [],
+        "carried": form.carried() if planned else [],
         "refusal": refusal,
         "problems": refusal.problems.items() if isinstance(refusal, LaunchRefused) else [],
     }

@@ -15,7 +15,7 @@ from outreach.models import Campaign, Enrolment, Message, Recipient, Step, Suppr
 from outreach.moves import campaigns
 from routing.models import Lead, LeadAddress
 from tests.crmsync.sandbox_org import SandboxOrg
-from tests.outreach.make import at_gate, hold, make_campaign, make_leads, make_running, make_step, switched_on
+from tests.outreach.make import at_gate, hold, make_campaign, make_leads, make_running, make_step
 from tests.staff import ask, confirm, hands_on, listed, logged_in, page_of, said
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -215,32 +215,6 @@ def test_the_same_list_and_content_again_wants_a_reason(staff: Client) -> None:
     press(staff, shown, again, reason="The first had no effect", **given)
     again.refresh_from_db()
     assert (again.status, again.override_reason) == ("running", "The first had no effect")
-
-
-def test_the_count_says_who_got_the_same_content_from_which_campaign_and_a_reason_lets_them_in(staff: Client) -> None:
-    leads = [lead.pk for lead in make_leads(5)]
-    first = make_campaign(name="Spring")
-    launching.launch(campaign_id=first.pk, leads=leads[:3], by="Pat")
-    switched_on()
-    held = hold(first)
-    for message in held.messages:
-        at_gate(held, message)
-    again, third = (make_campaign(steps=0) for _ in range(2))
-    for campaign in (again, third):
-        make_step(campaign, body=first.steps.get().body)
-    given = {"listed": " ".join(map(str, leads))}
-
-    shown = choose(staff, again, **given)
-    page = shown.content.decode()
-    assert "<strong>2</strong> of 5" in page
-    assert "3 left out: got the same content from Spring" in page
-    assert "Reason to mail 3 the same content once more" in page
-    answer = press(staff, shown, again, **given)
-    assert said(answer) == ["Launched: enrolled 2 leads. Skipped 3 got the same content from Spring."]
-
-    given = {"listed": " ".join(map(str, leads[:4]))}
-    press(staff, choose(staff, third, **given), third, reason="Wrong sender", **given)
-    assert (third.enrolments.count(), Campaign.objects.get(pk=third.pk).override_reason) == (4, "Wrong sender")
 
 
 def test_pause_and_resume_ask_first_and_bite(staff: Client) -> None:
