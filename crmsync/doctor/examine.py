@@ -1,7 +1,7 @@
 """Examine a real org step by step, and say what to fix. Writes nothing.
 
-A step that the org does not answer is told as unknown with the org's own words, and the others go on; without a login
-there are no others.
+A step that the org does not answer is told as unknown with the org's own words, and the others go on; without a login,
+or with a session that the org refuses, there are no others.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from crmsync.doctor.findings import Finding, Verdict
 from crmsync.doctor.objects import examine_object
 from crmsync.errors import CallFailed, NoSuchObject, NotConfigured
 from crmsync.field_map import mapping_of
-from crmsync.gateway import Org, connect
+from crmsync.gateway import NOT_SIGNED_IN, Org, connect
 from crmsync.lockkeys import long_id
 from crmsync.mapping import MAPPING
 from crmsync.models import AccountLeads
@@ -63,7 +63,10 @@ def examine(
         fix = LOGIN_FIXES.get(failed.fault.code, "Check CRM_URL, the Connected App and the network between.")
         yield Finding("login", Verdict.PROBLEM, f"The org gave no session. {failed}", fix)
         return
-    yield from asked("API version", lambda: version(org))
+    first = asked("API version", lambda: version(org))
+    yield from first
+    if any(each.step == "session" for each in first):
+        return
     yield from asked("limits", lambda: limits(org))
     for name in [name for name in MAPPING if name != "Task" or activities]:
         yield from asked(f"{name}: access", lambda name=name: one_object(org, name))  # type: ignore[misc]
@@ -87,6 +90,13 @@ def version(org: Org) -> Sequence[Finding]:
     try:
         org.call("GET", "", None, {})
     except CallFailed as failed:
+        if failed.fault.code in NOT_SIGNED_IN:  # of a second session, too: the first was given back for a new one
+            text = f"The org gives a session and refuses it in the next call. {failed}"
+            fix = (
+                "Give the run-as user the permission API Enabled, and see whether the IP ranges of its profile and "
+                "the session settings (locked to an address or a domain) let this machine in."
+            )
+            return [Finding("session", Verdict.PROBLEM, text, fix)]
         if failed.fault.status not in (404, 410):
             raise
         text = f"The org does not speak version {settings.CRM_API_VERSION} ({failed.fault.code})."

@@ -8,6 +8,7 @@ from django.core.management import call_command
 
 from crmsync.gateway import connect
 from tests.crmsync.conftest import org, org_process  # noqa: F401 - fixtures
+from tests.crmsync.sandbox_org import SandboxOrg
 from tests.make import make_rep
 from tests.outreach.make import make_campaign
 
@@ -43,4 +44,20 @@ def test_a_problem_is_told_with_its_fix_and_exits_1(capsys: pytest.CaptureFixtur
     out = capsys.readouterr().out
     assert f"PROBLEM  reps: {rep.name} has no CRM user." in out
     assert "Give the user the rep's e-mail address" in out
-    assert out.rstrip().endswith("1 problem(s) to fix.")
+    assert out.rstrip().endswith("1 problem to fix.")
+
+
+def test_what_could_not_be_asked_is_not_ok_and_exits_3(
+    org: SandboxOrg,  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    make_rep(crm_user_id=connect().query("SELECT Id FROM User WHERE IsActive = true LIMIT 1")[0]["Id"])
+    org.fault("unavailable", path="/limits")
+    with pytest.raises(SystemExit) as ended:
+        call_command("crm_doctor", "--json")
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (ended.value.code, answer["ok"], answer["unknown"]) == (3, False, 1)
+    org.fault("unavailable", path="/limits")
+    with pytest.raises(SystemExit):
+        call_command("crm_doctor")
+    assert "1 question not answered" in capsys.readouterr().out.splitlines()[-1]

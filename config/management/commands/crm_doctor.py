@@ -7,12 +7,14 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
+from crmsync.desk.words import plural
 from crmsync.doctor.contacts import Company
 from crmsync.doctor.examine import Person, examine
 from crmsync.doctor.findings import Verdict
 from outreach.models import Campaign
 from routing.models import Account, Rep
 
+FAILED, PARTLY = 1, 3
 MARKS = {
     Verdict.OK: "  ok     ",
     Verdict.WARNING: "  WARNING",
@@ -22,7 +24,10 @@ MARKS = {
 
 
 class Command(BaseCommand):
-    help = "Examine the CRM step by step and say what to fix; writes nothing. Exit 1: there are problems."
+    help = (
+        "Examine the CRM step by step and say what to fix; writes nothing. Exit 1: there are problems; 3: none is "
+        "known, but the org did not answer every question."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="one JSON object as the last line of stdout")
@@ -41,9 +46,12 @@ class Command(BaseCommand):
                 self.stdout.write(f"{MARKS[finding.verdict]}  {finding.step}: {finding.says}")
                 if finding.fix:
                     self.stdout.write(f"{'':13}{finding.fix}")
+        problems, unknown = counts[Verdict.PROBLEM], counts[Verdict.UNKNOWN]
         if options["json"]:
-            self.stdout.write(json.dumps({**counts, "ok": not counts["problem"], "findings": findings}))
-        elif counts["problem"]:
-            self.stdout.write(f"{counts['problem']} problem(s) to fix.")
-        if counts["problem"]:
-            raise SystemExit(1)
+            self.stdout.write(json.dumps({**counts, "ok": not (problems or unknown), "findings": findings}))
+        elif problems:
+            self.stdout.write(f"{plural(problems, 'problem')} to fix.")
+        elif unknown:
+            self.stdout.write(f"{plural(unknown, 'question')} not answered: whether records arrive is not known.")
+        if problems or unknown:
+            raise SystemExit(FAILED if problems else PARTLY)

@@ -37,6 +37,12 @@ def test_without_settings_or_a_login_it_says_so_and_stops(org: SandboxOrg, setti
     assert bad() == ["problem settings"]
 
 
+def test_a_session_that_every_call_refuses_is_a_problem_and_the_last_question(org: SandboxOrg) -> None:
+    org.fault("unauthorized", forever=True)
+    assert bad() == ["problem session"]
+    assert [step for _, step, _ in found()] == ["settings", "login", "session"]
+
+
 def test_a_version_the_org_does_not_speak_is_a_problem(org: SandboxOrg, settings: Any) -> None:
     settings.CRM_API_VERSION = "20.0"
     assert "problem API version" in bad()
