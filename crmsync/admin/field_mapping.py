@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -10,9 +11,12 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from crmsync.describe import same
 from crmsync.desk.lists import BigList
 from crmsync.doctor.field_check import Checked, check_field
-from crmsync.field_map import mapping_of
+from crmsync.doctor.objects import unsourced
+from crmsync.field_map import mapping_of, table_with
+from crmsync.kinds import rota_writes
 from crmsync.mapping import MAPPING
 from crmsync.models import AccountLeads, FieldMapping
 
@@ -29,22 +33,32 @@ class FieldMappingForm(forms.ModelForm):
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data
         name, ours, theirs = given.get("object"), given.get("ours"), given.get("theirs")
-        if not (name and ours and theirs):
+        if not (name and ours):
             return given
-        taken = {
-            there: here
-            for here, there in mapping_of(name).fields.items()
-            if here not in (ours, self.initial.get("ours"))
-        }
-        if theirs in taken:
-            self.add_error(
-                "theirs", f"{theirs} is filled from {taken[theirs]}. Map that elsewhere first, or to nothing."
-            )
-            return given
-        self.checked = check_field(object=name, field=theirs)
-        if self.checked.asked and self.checked.problem:
-            self.add_error("theirs", self.checked.problem)
+        if problem := self.unfit(name, ours, theirs or ""):
+            self.add_error("theirs", problem)
+        elif theirs:
+            self.checked = check_field(object=name, field=theirs, ours=ours)
+            if self.checked.asked and self.checked.problem:
+                self.add_error("theirs", self.checked.problem)
         return given
+
+    def unfit(self, name: str, ours: str, theirs: str) -> str:
+        """What speaks against the mapping, without the org; "": nothing."""
+        before, rows = mapping_of(name), FieldMapping.objects.filter(object=name).exclude(pk=self.instance.pk)
+        for here, there in before.fields.items():
+            # A required field always has a source: it is taken from the usual one by naming another.
+            by_a_person = any(row.ours == here for row in rows)
+            free = there in before.required and not by_a_person
+            if theirs and same(there, theirs) and here not in (ours, self.initial.get("ours")) and not free:
+                return f"{there} is filled from {here}. Map that elsewhere first, or to nothing."
+        own = rota_writes(object=name, theirs=theirs, external_id_field=settings.CRM_EXTERNAL_ID_FIELD)
+        if own:
+            return own
+        after = table_with(name, [*rows.exclude(ours=ours), FieldMapping(object=name, ours=ours, theirs=theirs)])
+        if lost := [field for field in unsourced(after) if field not in unsourced(before)]:
+            return f"{lost[0]} is required of every record: map another of Rota's fields to it first."
+        return ""
 
 
 @admin.register(FieldMapping)
@@ -96,7 +110,7 @@ class FieldMappingAdmin(BigList):
     def ask_the_org(self, request: HttpRequest, rows: QuerySet[FieldMapping]) -> None:
         wrong = 0
         for row in rows.exclude(theirs="")[:200]:
-            found = check_field(object=row.object, field=row.theirs)
+            found = check_field(object=row.object, field=row.theirs, ours=row.ours)
             note(row, found)
             row.save(update_fields=["kind", "length", "checked_at", "problem"])
             wrong += bool(found.problem)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from crmsync.describe import read_object
 from crmsync.errors import CallFailed, NoSuchObject, NotConfigured
 from crmsync.gateway import connect
+from crmsync.kinds import cannot_hold
 
 WRITABLE_KINDS = {
     "string", "textarea", "picklist", "combobox", "multipicklist", "url", "phone", "email", "int", "double", "currency",
@@ -22,8 +23,9 @@ class Checked:
     length: int | None = None
 
 
-def check_field(*, object: str, field: str) -> Checked:
-    """What the org says of this field; an org that does not answer leaves the question open."""
+def check_field(*, object: str, field: str, ours: str = "") -> Checked:
+    """What the org says of this field, as the place for Rota's field `ours` where that is given; an org that does not
+    answer leaves the question open."""
     try:
         described = read_object(connect(), object)
     except (CallFailed, NotConfigured, NoSuchObject) as error:
@@ -37,4 +39,6 @@ def check_field(*, object: str, field: str) -> Checked:
         return Checked(True, f"{field} is read-only for Rota's user in the org.")
     if known.type not in WRITABLE_KINDS:
         return Checked(True, f"{field} is of type {known.type}, which Rota does not write.")
+    if ours and (problem := cannot_hold(known, ours)):
+        return Checked(True, problem)
     return Checked(True, kind=known.type, length=known.length or None)

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from crmsync.describe import ObjectInfo
 from crmsync.doctor.findings import Finding, Verdict
-from crmsync.mapping import ObjectMapping
+from crmsync.kinds import cannot_hold, rota_writes
+from crmsync.mapping import PLACEHOLDER, ObjectMapping
 
 KEY_LENGTH = 36
 """Characters of Rota's key of a lead, a UUID."""
@@ -49,13 +50,17 @@ def external_id(described: ObjectInfo, field_name: str) -> Iterator[Finding]:
         yield Finding(step, Verdict.OK, f"{field_name} is there: external id, unique, editable.")
 
 
-def fields(described: ObjectInfo, table: ObjectMapping) -> Iterator[Finding]:
-    """Every field that the mapping names exists, can be written, and is long enough."""
+def fields(described: ObjectInfo, table: ObjectMapping, external_id_field: str) -> Iterator[Finding]:
+    """Every field that the mapping names exists, can be written, holds what is sent, and is long enough."""
     step = f"{described.name}: fields"
     sound = True
     for ours, theirs in table.fields.items():
         field = described.fields.get(theirs)
-        if field is None:
+        own = rota_writes(object=described.name, theirs=theirs, external_id_field=external_id_field)
+        if own:
+            sound = False
+            yield Finding(step, Verdict.PROBLEM, f"{ours}: {own}", f"Map {ours} elsewhere (Field mapping).")
+        elif field is None:
             sound = False
             yield Finding(
                 step,
@@ -68,6 +73,9 @@ def fields(described: ObjectInfo, table: ObjectMapping) -> Iterator[Finding]:
             yield Finding(
                 step, Verdict.PROBLEM, f"{theirs} ({ours}) is read-only for this user.", f"Let the user edit {theirs}."
             )
+        elif unfit := cannot_hold(field, ours):
+            sound = False
+            yield Finding(step, Verdict.PROBLEM, unfit, f"Map {ours} to a field that can hold it (Field mapping).")
         elif (most := table.lengths.get(theirs)) and field.length and field.length < most:
             sound = False
             yield Finding(
@@ -82,7 +90,8 @@ def fields(described: ObjectInfo, table: ObjectMapping) -> Iterator[Finding]:
 
 def required(described: ObjectInfo, table: ObjectMapping, external_id_field: str) -> Iterator[Finding]:
     """What the org demands of a new record, and Rota does not always fill."""
-    filled = {*table.required, external_id_field, "OwnerId"}
+    sent = set(table.fields.values())
+    filled = {*table.required, external_id_field, *({"OwnerId"} & sent)}
     demanded = sorted(name for name, field in described.fields.items() if field.needed and name not in filled)
     step = f"{described.name}: required"
     if demanded:
@@ -92,14 +101,26 @@ def required(described: ObjectInfo, table: ObjectMapping, external_id_field: str
             f"New records need {', '.join(demanded)}, which Rota does not always fill.",
             "Give these fields a default value, or make them optional.",
         )
-    else:
+    for name in unsourced(table):
+        yield Finding(
+            step,
+            Verdict.PROBLEM,
+            f"New records need {name}, and no field of Rota goes there: all of them would say {PLACEHOLDER}.",
+            f"Map a field to {name} (Field mapping).",
+        )
+    if not demanded and not unsourced(table):
         yield Finding(step, Verdict.OK, "Nothing is required that Rota does not fill.")
+
+
+def unsourced(table: ObjectMapping) -> list[str]:
+    """What Salesforce requires of a new record, and no field of Rota is sent into."""
+    return [name for name in table.required if name not in table.fields.values()]
 
 
 def examine_object(described: ObjectInfo, table: ObjectMapping, *, external_id_field: str) -> Sequence[Finding]:
     return [
         *access(described),
         *external_id(described, external_id_field),
-        *fields(described, table),
+        *fields(described, table, external_id_field),
         *required(described, table, external_id_field),
     ]

@@ -47,6 +47,45 @@ def test_a_field_that_would_have_records_refused_is_refused_first(org: SandboxOr
     assert not FieldMapping.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("object", "ours", "theirs", "says"),
+    [
+        ("Lead", "x", "Rota_Id__c", "is the key by which Rota finds its records"),
+        ("Lead", "x", "rota_id__c", "is the key by which Rota finds its records"),
+        ("Contact", "x", "AccountId", "names the parent"),
+        ("Lead", "last_name", "", "LastName is required of every record"),
+        ("Lead", "last_name", "Title", "LastName is required of every record"),
+        ("Lead", "email", "AnnualRevenue", "AnnualRevenue is of type currency, and email is sent as e-mail address"),
+        ("Lead", "country", "HasOptedOutOfEmail", "is of type boolean, and country is sent as text"),
+        ("Contact", "owner", "AnnualRevenue__c", "has no field"),
+    ],
+)
+def test_a_mapping_that_would_break_every_record_is_refused(
+    org: SandboxOrg, object: str, ours: str, theirs: str, says: str
+) -> None:
+    assert says in errors(add(logged_in(), object=object, ours=ours, theirs=theirs))
+    assert not FieldMapping.objects.exists()
+
+
+def test_a_required_field_gets_another_source_first_and_then_lets_go_of_the_usual_one(org: SandboxOrg) -> None:
+    staff = logged_in()
+    add(staff, ours="surname", theirs="LastName")
+    put("one", email="a@b.example", surname="Byron", last_name="not this")
+    add(staff, ours="last_name", theirs="Title")
+    put("two", email="a@b.example", surname="King", last_name="Countess")
+    drain()
+    names = {(record["LastName"], record["Title"]) for record in org.records("Lead")}
+    assert ("King", "Countess") in names and "not this" not in {last for last, _ in names}
+
+
+def test_what_was_saved_before_is_told_when_the_org_is_asked_again(org: SandboxOrg) -> None:
+    FieldMapping.objects.create(ours="email", theirs="AnnualRevenue")
+    row = FieldMapping.objects.get()
+    answer = logged_in().post(LIST, {"action": "ask_the_org", "_selected_action": row.pk, "index": 0}, follow=True)
+    assert "1 would be refused" in said(answer)[-1]
+    assert "of type currency" in answer.content.decode()
+
+
 def test_a_field_mapped_to_nothing_is_not_sent(org: SandboxOrg) -> None:
     add(logged_in(), ours="phone", theirs="")
     put("one", email="a@b.example", phone="+4930123")

@@ -66,3 +66,26 @@ def test_a_required_field_with_a_default_or_filled_by_rota_is_no_finding() -> No
 def test_a_field_of_this_org_that_a_person_mapped_has_to_exist() -> None:
     assert wrong(described(), {"last_campaign": "Last__c"}) == [("Lead: fields", Verdict.PROBLEM)]
     assert wrong(described(Last__c={}), {"last_campaign": "Last__c"}) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "step"),
+    [
+        ({"email": "Email", "company": ""}, "Lead: required"),
+        ({"email": "Email", "company": "Company", "x": "Rota_Id__c"}, "Lead: fields"),
+        ({"email": "Revenue__c", "company": "Company"}, "Lead: fields"),
+    ],
+)
+def test_it_looks_at_what_the_mapping_in_force_sends(fields: dict[str, str], step: str) -> None:
+    table = replace(TABLE, fields={ours: theirs for ours, theirs in fields.items() if theirs})
+    known = described(Revenue__c={"type": "currency"})
+    found = [
+        each for each in examine_object(known, table, external_id_field="Rota_Id__c") if each.verdict != Verdict.OK
+    ]
+    assert [(each.step, each.verdict) for each in found] == [(step, Verdict.PROBLEM)]
+
+
+def test_an_owner_that_is_not_sent_fills_no_field() -> None:
+    known = described(OwnerId={"type": "reference", "nillable": False, "needed": True})
+    assert wrong(known) == [("Lead: required", Verdict.PROBLEM)]
+    assert wrong(known, {"owner": "OwnerId"}) == []
