@@ -18,7 +18,7 @@ from crmsync.desk.lists import Facts
 from crmsync.desk.tabs import Tab, Tabs
 from crmsync.desk.words import plural, short
 from crmsync.errors import CrmSyncError
-from crmsync.flows.push import cancel
+from crmsync.flows.push import go_on_cancelling
 from crmsync.models import Batch, Intervention
 from crmsync.moves import batches
 from crmsync.moves.progress import Verdict, progress, verdicts
@@ -26,6 +26,7 @@ from crmsync.nudge import ask, nudge
 
 AT_ONCE = 20_000
 """Waiting rows that a click takes out while one waits; of a larger mass update a task does it."""
+OVER = "cancelled before or ended"
 
 
 class BatchTabs(Tabs):
@@ -150,24 +151,27 @@ class BatchAdmin(Facts):
     def resume_selected(self, request: HttpRequest, queryset: QuerySet[Batch]) -> HttpResponse | None:
         asked = Asked(request, queryset)
         if not asked.confirmed:
-            return asked.page(self, question("Resume", "Waiting rows are sent again.", asked, "not paused"))
+            return asked.page(self, question("Resume", "Waiting rows are sent again.", asked, "not paused or ended"))
         done = sum(batches.resume(batch_id=pk, by=asked.by, reason=asked.reason) for pk in asked.ids)
         nudge()
-        return asked.tell(self, done, "Resumed", "not paused")
+        return asked.tell(self, done, "Resumed", "not paused or ended")
 
     @admin.action(description="Cancel selected", permissions=["push"])
     def cancel_selected(self, request: HttpRequest, queryset: QuerySet[Batch]) -> HttpResponse | None:
         asked = Asked(request, queryset)
-        chosen = list(Batch.objects.filter(pk__in=asked.ids).exclude(status=Batch.Status.CANCELLED))
+        chosen = list(Batch.objects.live().filter(pk__in=asked.ids))
         if not asked.confirmed:
             return asked.page(self, cancel_question(chosen, asked))
+        done = 0
         for batch in chosen:
+            if not batches.cancel(batch_id=batch.pk, by=asked.by, reason=asked.reason):
+                continue
+            done += 1
             if batch.rows_queued <= AT_ONCE:
-                cancel(batch_id=batch.pk, by=asked.by, reason=asked.reason)
+                go_on_cancelling(batch_id=batch.pk)
             else:
-                batches.cancel(batch_id=batch.pk, by=asked.by, reason=asked.reason)
                 ask("crmsync.tasks.cancel_batch", batch.pk)
-        return asked.tell(self, len(chosen), "Cancelled", "cancelled before")
+        return asked.tell(self, done, "Cancelled", OVER)
 
 
 def state_of(batch: Batch) -> tuple[str, str]:
@@ -184,8 +188,8 @@ def state_of(batch: Batch) -> tuple[str, str]:
 
 
 def question(verb: str, says: str, asked: Asked, others: str) -> Question:
-    live = Batch.objects.filter(pk__in=asked.ids, status__in=["loading", "queued"])
-    ready = live.filter(paused_at__isnull=verb == "Pause").count()
+    begun = Batch.objects.begun().filter(pk__in=asked.ids)
+    ready = begun.filter(paused_at__isnull=verb == "Pause").count()
     return Question(
         title=f"{verb} {plural(len(asked.ids), 'mass update')}", says=says, button=verb, ready=ready, others=others,
         wants_reason=True,
@@ -208,7 +212,7 @@ def cancel_question(chosen: list[Batch], asked: Asked) -> Question:
         "took over goes with that. Changes that a waiting row had taken over wait again.",
         button="Cancel",
         ready=len(chosen),
-        others="cancelled before",
+        others=OVER,
         wants_reason=True,
         warns=warns,
     )

@@ -23,6 +23,14 @@ class BatchQuerySet(models.QuerySet["Batch"]):
         """Paused or cancelled: none of their rows is begun."""
         return self.filter(Q(paused_at__isnull=False) | Q(status=Batch.Status.CANCELLED))
 
+    def live(self) -> Self:
+        """Neither cancelled nor ended: there is something left to stop."""
+        return self.filter(settled_at=None).exclude(status=Batch.Status.CANCELLED)
+
+    def begun(self) -> Self:
+        """Live, and somebody has said go."""
+        return self.live().exclude(status=Batch.Status.OFFERED)
+
     def loading(self) -> Self:
         return self.filter(status=Batch.Status.LOADING)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import IntegrityError, connection, transaction
-from django.db.models import F, Max, Q
+from django.db.models import F, Max
 from django.db.models.functions import Now
 
 from crmsync import outbox
@@ -136,9 +136,13 @@ def pause(*, batch_id: int, by: str, reason: str) -> bool:
 
     Opens a transaction.
     """
-    live = Q(status__in=[Batch.Status.LOADING, Batch.Status.QUEUED], paused_at=None)
     with transaction.atomic(durable=True):
-        done = Batch.objects.filter(live, pk=batch_id).update(paused_at=Now(), paused_by=by, reason=reason)
+        note_if_settled(batch_id)
+        done = (
+            Batch.objects.begun()
+            .filter(pk=batch_id, paused_at=None)
+            .update(paused_at=Now(), paused_by=by, reason=reason)
+        )
         if done:
             forget_passed(batch_id)
             note(Intervention.Kind.BATCH_PAUSED, about=about(batch_id), by=by, reason=reason)
@@ -164,19 +168,23 @@ def resume(*, batch_id: int, by: str, reason: str) -> bool:
 
 
 def cancel(*, batch_id: int, by: str, reason: str) -> bool:
-    """No row of it is begun any more; `cancel_next` takes the waiting ones out. False: it was cancelled before.
+    """No row of it is begun any more; `cancel_next` takes the waiting ones out. False: it was cancelled, or has ended.
 
     Opens a transaction.
     """
-    live = Batch.objects.filter(pk=batch_id).exclude(status=Batch.Status.CANCELLED)
     with transaction.atomic(durable=True):
-        done = live.update(
-            status=Batch.Status.CANCELLED,
-            cancelled_at=Now(),
-            cancelled_by=by,
-            reason=reason,
-            paused_at=None,
-            paused_by="",
+        note_if_settled(batch_id)
+        done = (
+            Batch.objects.live()
+            .filter(pk=batch_id)
+            .update(
+                status=Batch.Status.CANCELLED,
+                cancelled_at=Now(),
+                cancelled_by=by,
+                reason=reason,
+                paused_at=None,
+                paused_by="",
+            )
         )
         if done:
             BatchPart.objects.filter(batch_id=batch_id).delete()
@@ -195,6 +203,13 @@ UPDATE crmsync_batch AS b SET settled_at = clock_timestamp()
    AND NOT EXISTS (SELECT FROM crmsync_outboxmessage AS m
                     WHERE m.batch_id = b.id AND m.status IN ('pending', 'claimed'))
 """
+# What was taken over by a newer change may come back with it, and is still to be cancelled.
+SETTLED_FOR_GOOD = """
+UPDATE crmsync_batch AS b SET settled_at = clock_timestamp()
+ WHERE b.settled_at IS NULL AND b.status = 'queued' AND b.id = %s
+   AND NOT EXISTS (SELECT FROM crmsync_outboxmessage AS m
+                    WHERE m.batch_id = b.id AND m.status IN ('pending', 'claimed', 'superseded'))
+"""
 
 
 def note_settled() -> int:
@@ -202,3 +217,9 @@ def note_settled() -> int:
     with connection.cursor() as cursor:
         cursor.execute(SETTLED)
         return cursor.rowcount
+
+
+def note_if_settled(batch_id: int) -> None:
+    """The same of one, so that nobody stops in this minute what has ended."""
+    with connection.cursor() as cursor:
+        cursor.execute(SETTLED_FOR_GOOD, [batch_id])

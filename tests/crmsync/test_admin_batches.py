@@ -84,6 +84,23 @@ def test_a_mass_update_is_paused_resumed_and_cancelled_with_who_and_why(staff: C
     assert "wrong file" in staff.get(page_of(BATCH, batch.pk)).content.decode()
 
 
+@pytest.mark.parametrize("noted", [True, False])
+def test_a_mass_update_that_has_ended_is_neither_paused_nor_cancelled(staff: Client, noted: bool) -> None:
+    batch = batch_of("one")
+    run_sql("UPDATE crmsync_outboxmessage SET status = 'delivered', settled_at = now() WHERE status = 'pending'")
+    if noted:
+        assert tasks.look_after_batches()["ended"] == 1
+        assert ask(staff, BATCH, "pause_selected", batch.pk).context["question"].ready == 0
+        assert ask(staff, BATCH, "cancel_selected", batch.pk).context["question"].ready == 0
+    assert said(confirm(staff, BATCH, "pause_selected", batch.pk)) == ["Paused 0. Skipped 1 paused or ended."]
+    assert said(confirm(staff, BATCH, "cancel_selected", batch.pk)) == [
+        "Cancelled 0. Skipped 1 cancelled before or ended."
+    ]
+    batch.refresh_from_db()
+    assert (batch.status, batch.paused_at) == ("queued", None) and batch.settled_at
+    assert not Intervention.objects.exists()
+
+
 def test_the_verdicts_are_a_csv_with_a_line_for_each_row(staff: Client) -> None:
     batch = batch_of("one", "=1+1")
     answer = staff.get(reverse("admin:crmsync_batch_verdicts", args=[batch.pk]))
