@@ -18,7 +18,8 @@ from crmsync.tasks import DELIVER_BUDGET_S
 def the_lease_outlasts_the_call(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
     least = 2 * settings.CRM_TIMEOUT_S + MARGIN_S  # signing in and the call itself
     if least > settings.CRM_LEASE_S:
-        return [Error(f"CRM_LEASE_S is {settings.CRM_LEASE_S}; it must be at least {least}.", id="crmsync.E001")]
+        told = f"CRM_LEASE_S is {settings.CRM_LEASE_S}; with CRM_TIMEOUT_S {settings.CRM_TIMEOUT_S} it must be at least"
+        return [Error(f"{told} {least}: signing in, the call itself, and {MARGIN_S} s.", id="crmsync.E001")]
     return []
 
 
@@ -28,7 +29,10 @@ def the_task_outlasts_the_drain(app_configs: Sequence[Any] | None, **kwargs: Any
     timeout = {**queues, **queues["ALT_CLUSTERS"].get("crm", {})}["timeout"]
     longest = DELIVER_BUDGET_S + settings.CRM_TIMEOUT_S * (1 + READY_SHARE)
     if timeout <= longest:
-        return [Error(f"Queue crm: timeout is {timeout}, it must exceed {longest}.", id="crmsync.E002")]
+        told = (
+            f"Queue crm: timeout is {timeout}; with CRM_TIMEOUT_S {settings.CRM_TIMEOUT_S} it must exceed {longest:g}"
+        )
+        return [Error(f"{told}: lower CRM_TIMEOUT_S, or raise timeout in Q_CLUSTER (settings.py).", id="crmsync.E002")]
     return []
 
 

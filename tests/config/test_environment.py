@@ -62,6 +62,16 @@ def test_everything_wrong_is_reported_in_one_list() -> None:
         assert part in said
 
 
+@pytest.mark.parametrize("timeout", [1, 20, 21, 50, 333, 600])
+def test_a_deadline_may_be_as_long_as_is_said_if_the_lease_outlasts_it(timeout: int) -> None:
+    said = start(CRM_TIMEOUT_S=str(timeout), CRM_LEASE_S=str(max(60, 2 * timeout + 1)))
+    assert "crmsync.E" not in said and "rota.E" not in said, said
+
+
+def test_a_lease_that_the_deadline_outgrew_is_told_with_both_settings() -> None:
+    assert "CRM_LEASE_S is 60; with CRM_TIMEOUT_S 50 it must be at least 101" in start(CRM_TIMEOUT_S="50")
+
+
 def test_the_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".env").write_text("ROTA_TEST_A=file\nROTA_TEST_B=file\n")
     monkeypatch.setenv("ROTA_TEST_A", "environment")
