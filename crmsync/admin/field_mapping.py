@@ -18,7 +18,7 @@ from crmsync.doctor.objects import unsourced
 from crmsync.field_map import mapping_of, table_with
 from crmsync.kinds import rota_writes
 from crmsync.mapping import MAPPING
-from crmsync.models import AccountLeads, FieldMapping
+from crmsync.models import AccountLeads, Batch, FieldMapping
 
 
 class FieldMappingForm(forms.ModelForm):
@@ -45,6 +45,8 @@ class FieldMappingForm(forms.ModelForm):
 
     def unfit(self, name: str, ours: str, theirs: str) -> str:
         """What speaks against the mapping, without the org; "": nothing."""
+        if waiting := underway(name):
+            return waiting
         before, rows = mapping_of(name), FieldMapping.objects.filter(object=name).exclude(pk=self.instance.pk)
         for here, there in before.fields.items():
             # A required field always has a source: it is taken from the usual one by naming another.
@@ -59,6 +61,16 @@ class FieldMappingForm(forms.ModelForm):
         if lost := [field for field in unsourced(after) if field not in unsourced(before)]:
             return f"{lost[0]} is required of every record: map another of Rota's fields to it first."
         return ""
+
+
+def underway(object: str) -> str:
+    """Why the mapping of this object has to stay for now; "": nothing. A file's columns are put under Rota's names when
+    its rows are queued, as they were checked, and back under the org's when these are sent.
+    """
+    batch = Batch.objects.begun().filter(object__iexact=object).first()
+    if batch is None:
+        return ""
+    return f"Mass update {batch.pk} was checked under the mapping as it is. Wait until it has ended, or cancel it."
 
 
 @admin.register(FieldMapping)
@@ -99,6 +111,10 @@ class FieldMappingAdmin(BigList):
             "may_choose": request.user.has_perm("crmsync.change_accountleads"),
         }
         return super().changelist_view(request, {**context, **(extra_context or {})})
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> tuple[Any, Any, Any, Any]:
+        found, counts, lacking, kept = super().get_deleted_objects(objs, request)
+        return found, counts, lacking, [*kept, *filter(None, map(underway, sorted({row.object for row in objs})))]
 
     def save_model(self, request: HttpRequest, obj: FieldMapping, form: Any, change: bool) -> None:
         note(obj, form.checked)

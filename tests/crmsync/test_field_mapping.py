@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from crmsync.models import FieldMapping
+from crmsync.moves.batches import note_settled
+from tests.crmsync.piled import put_batch
 from tests.crmsync.rows import drain, put
 from tests.crmsync.sandbox_org import SandboxOrg
 from tests.staff import logged_in, said
@@ -121,3 +123,21 @@ def test_two_fields_never_fill_the_same_one(org: SandboxOrg) -> None:
     row = FieldMapping.objects.get()
     staff.post(f"/admin/crmsync/fieldmapping/{row.pk}/change/", {"object": "Lead", "ours": "role", "theirs": "Title"})
     assert FieldMapping.objects.get().ours == "role"
+
+
+def test_the_mapping_stays_as_it_is_while_rows_of_a_mass_update_wait(org: SandboxOrg) -> None:
+    """They would reach another field than the one their cells were checked for."""
+    staff = logged_in()
+    add(staff, object="Contact", ours="company", theirs="Description")
+    batch, row = put_batch("people.csv", {"a": 1}), FieldMapping.objects.get()
+    assert f"Mass update {batch.pk} was checked" in errors(
+        add(staff, object="Contact", ours="company", theirs="Description")
+    )
+    where = f"/admin/crmsync/fieldmapping/{row.pk}/delete/"
+    assert f"Mass update {batch.pk} was checked" in staff.get(where).content.decode()
+    staff.post(where, {"post": "yes"})
+    assert FieldMapping.objects.exists()
+    drain()
+    note_settled()
+    staff.post(where, {"post": "yes"})
+    assert not FieldMapping.objects.exists()
