@@ -128,5 +128,6 @@ def leads_of(addresses: Sequence[str]) -> dict[str, int]:
     rows = rows.order_by("value", still_open, "-lead_id").distinct("value")
     found: dict[str, int] = {}
     for start in range(0, len(wanted), PART):
-        found.update(rows.filter(value__in=wanted[start : start + PART]).values_list("value", "lead_id"))
+        part = wanted[start : start + PART]
+        found.update(rows.filter(value__in=part).values_list("value", "lead_id"))
     return {address: found[key] for address, key in keys.items() if key in found}
