@@ -74,7 +74,7 @@ class CampaignAdmin(Kept):
         (None, {"fields": ("name",)}),
         ("From", {"fields": ("from_name", "from_address", "from_rep")}),
         ("In the CRM", {"fields": ("logs_activities",)}),
-        ("When", {"fields": ("starts_at", ("window_from", "window_until"), "zone", "daily_pace")}),
+        ("When", {"fields": ("starts_at", ("window_from", "window_until"), "zone", "window_in", "daily_pace")}),
     )
     actions = ("pause_selected", "resume_selected", "finish_selected", "log_selected", "stop_logging_selected")
     change_form_template = "admin/outreach/campaign.html"

@@ -186,10 +186,11 @@ def page(
 def would_do(planned: Plan, *, again: bool) -> dict[str, Any]:
     """How many a launch enrols and why not others. `again`: it needs a reason, which lets everybody in."""
     found = planned.audience
-    enrolled = len(found.enrolled(again=again))
+    enrolled = found.enrolled(again=again)
     return {
-        "enrolled": enrolled,
-        "with_reason": len(found.people) - enrolled,
+        "enrolled": len(enrolled),
+        "own_zone": sum(one.zone is not None for one in enrolled),
+        "with_reason": len(found.people) - len(enrolled),
         "skipped": found.skipped(again=again),
         "but": found.but(again=again),
     }

@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -24,6 +24,7 @@ from outreach.errors import (
 )
 from outreach.flows.preparing import holes, lead_values, reps_of
 from outreach.flows.sent_before import NOTHING, Before, sent_before
+from outreach.flows.zones import known_to_the_server, zone_of
 from outreach.mail.addresses import wire_address
 from outreach.mail.links import unsubscribe_url
 from outreach.mail.templating import Text, compile_text, lookup, values_of
@@ -149,7 +150,9 @@ def launch(
             override_reason=override_reason,
         )
         # The move holds the campaign, as does whoever edits a draft: what the steps say now is what will be sent.
-        if enrolled is not None and digests_of(campaign.steps.order_by("order")) != planned.step_digests:
+        same_steps = digests_of(campaign.steps.order_by("order")) == planned.step_digests
+        same_window = Campaign.objects.filter(pk=campaign_id, window_in=campaign.window_in).exists()
+        if enrolled is not None and not (same_steps and same_window):
             raise ChangedMeanwhile
     if enrolled is None:
         return Launched(0, again=True)
@@ -206,6 +209,7 @@ def audience(
     skipped: Counter[str] = Counter()
     missing: Counter[str] = Counter()
     in_subjects = {name for subject, _ in texts for name in subject.needed | subject.optional}
+    by_lead = campaign.window_in == Campaign.WindowIn.LEAD
     everything = [text for pair in texts for text in pair]
     for part in in_parts(leads):
         reps = reps_of([lead.pk for lead in part])
@@ -224,11 +228,18 @@ def audience(
                 skipped["a value would break the subject line"] += 1
             else:
                 missing.update(holes(values, *everything))
-                people[key] = Person(lead.pk, lead.email, key)
+                people[key] = Person(lead.pk, lead.email, key, zone_of(lead.country) if by_lead else None)
     if missing:
         raise LaunchRefused({f"leads without {name}": many for name, many in sorted(missing.items())})
     before = sent_before(campaign_id=campaign.pk, digests=digests, keys=list(people))
-    return Audience(list(people.values()), before, dict(skipped))
+    return Audience(with_known_zones(people.values()), before, dict(skipped))
+
+
+def with_known_zones(people: Iterable[Person]) -> list[Person]:
+    """The people, none of them in a zone that the gate could not reckon with."""
+    people = list(people)
+    known = known_to_the_server({one.zone for one in people if one.zone})
+    return [one if one.zone is None or one.zone in known else replace(one, zone=None) for one in people]
 
 
 def key_of(email: str) -> tuple[str, str]:

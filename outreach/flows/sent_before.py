@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.conf import settings
 from django.db import connection
@@ -29,9 +30,10 @@ def sent_before(*, campaign_id: int, digests: Sequence[str], keys: Sequence[str]
     if not keys or not digests:
         return {}
     first, *later = digests
-    values = {"campaign": campaign_id, "first": first, "later": later, "digests": list(digests), "keys": list(keys)}
+    values: dict[str, Any] = {"campaign": campaign_id, "first": first, "later": later, "digests": list(digests)}
+    values |= {"keys": list(keys), "quiet": settings.QUIET_PERIOD_H}
     with connection.cursor() as cursor:
-        cursor.execute(SENT_BEFORE, {**values, "quiet": settings.QUIET_PERIOD_H})
+        cursor.execute(SENT_BEFORE, values)
         return {key: Before(*found) for key, *found in cursor.fetchall()}
 
 

@@ -44,6 +44,10 @@ class Campaign(models.Model):
         PAUSED = "paused", "Paused"
         FINISHED = "finished", "Finished"
 
+    class WindowIn(models.TextChoices):
+        CAMPAIGN = "campaign", "The campaign's time zone"
+        LEAD = "lead", "The lead's time zone, where its country has one"
+
     LAUNCHED = (Status.SCHEDULED, Status.RUNNING, Status.PAUSED, Status.FINISHED)
     PAUSABLE = (Status.SCHEDULED, Status.RUNNING)
 
@@ -57,6 +61,14 @@ class Campaign(models.Model):
     zone = models.CharField("time zone", max_length=64, default="UTC", db_default="UTC", validators=[validate_zone])
     window_from = models.TimeField(null=True, blank=True, help_text="Mails leave from this time of day on, ...")
     window_until = models.TimeField(null=True, blank=True, help_text="... and before this one, in the time zone.")
+    window_in = models.CharField(
+        "window in",
+        max_length=8,
+        choices=WindowIn,
+        default=WindowIn.CAMPAIGN,
+        db_default=WindowIn.CAMPAIGN,
+        help_text="A lead whose country has several time zones, or is not known, is mailed by the campaign's.",
+    )
     daily_pace = models.PositiveIntegerField(
         null=True, blank=True, help_text="Mails begun a day at most, by the time zone's date; empty: no limit."
     )
@@ -85,6 +97,9 @@ class Campaign(models.Model):
             models.CheckConstraint(
                 condition=Among("status", ["draft", "scheduled", "running", "paused", "finished"]),
                 name="campaign_status_is_known",
+            ),
+            models.CheckConstraint(
+                condition=Among("window_in", ["campaign", "lead"]), name="campaign_window_in_is_known"
             ),
             models.CheckConstraint(
                 condition=Iff(Q(launched_at=None), Q(status="draft")),

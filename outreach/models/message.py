@@ -33,6 +33,9 @@ class Enrolment(models.Model):
     lead = models.ForeignKey(Lead, on_delete=models.PROTECT, related_name="enrolments")
     recipient = models.ForeignKey(Recipient, on_delete=models.PROTECT, related_name="enrolments")
     address = models.CharField(max_length=320, help_text="As the lead gave it.")
+    zone = models.CharField(  # noqa: DJ001 - none is not a zone without a name
+        "time zone", max_length=64, null=True, editable=False, help_text="The lead's; empty: the campaign's."
+    )
     enrolled_at = models.DateTimeField(db_default=Now(), editable=False)
     ended_at = models.DateTimeField(null=True, editable=False)
     end_reason = models.CharField(max_length=10, choices=EndReason, blank=True, default="", db_default="")
@@ -46,6 +49,7 @@ class Enrolment(models.Model):
                 name="enrolment_end_reason_iff_ended",
             ),
             models.CheckConstraint(condition=~Q(address=""), name="enrolment_has_an_address"),
+            models.CheckConstraint(condition=Q(zone=None) | ~Q(zone=""), name="enrolment_zone_has_a_name"),
         ]
         indexes = [
             # finishing: is anybody of this campaign left

@@ -14,11 +14,14 @@ from outreach.models import Campaign, Claim, Enrolment, Message, Step
 
 @dataclass(frozen=True)
 class Person:
-    """A lead as it is enrolled: its address as given, and the key by which addresses are compared."""
+    """A lead as it is enrolled: its address as given, the key by which addresses are compared, and the time zone of its
+    own in which it is mailed, if any.
+    """
 
     lead: int
     address: str
     key: str
+    zone: str | None = None
 
 
 def launch(
@@ -70,6 +73,7 @@ def enrol(*, campaign_id: int, people: Sequence[Person]) -> int:
         "leads": [person.lead for person in ordered],
         "addresses": [person.address for person in ordered],
         "keys": [person.key for person in ordered],
+        "zones": [person.zone for person in ordered],
     }
     with connection.cursor() as cursor:
         cursor.execute(ADD_RECIPIENTS, values)
@@ -143,10 +147,10 @@ ADD_RECIPIENTS = """
 """
 ENROL = """
     WITH enrolled AS (
-        INSERT INTO outreach_enrolment (campaign_id, lead_id, recipient_id, address)
-        SELECT %(campaign)s, person.lead, recipient.id, person.address
-          FROM unnest(%(leads)s::bigint[], %(addresses)s::text[], %(keys)s::text[]) WITH ORDINALITY
-               AS person(lead, address, key, place)
+        INSERT INTO outreach_enrolment (campaign_id, lead_id, recipient_id, address, zone)
+        SELECT %(campaign)s, person.lead, recipient.id, person.address, person.zone
+          FROM unnest(%(leads)s::bigint[], %(addresses)s::text[], %(keys)s::text[], %(zones)s::text[]) WITH ORDINALITY
+               AS person(lead, address, key, zone, place)
           JOIN outreach_recipient recipient ON recipient.key = person.key
          ORDER BY person.place
         ON CONFLICT DO NOTHING

@@ -30,7 +30,8 @@ BEGIN
         SELECT id FROM outreach_recipient WHERE id = (SELECT recipient_id FROM mail) FOR NO KEY UPDATE)
     SELECT count(*) INTO v_locked FROM person;
 
-    -- The next opening of the campaign's window is null inside it. Quiet periods are those of other campaigns; a
+    -- The next opening of the campaign's window is null inside it; the window is of the lead's clock where the lead was
+    -- enrolled with a zone, the day's pace always of the campaign's. Quiet periods are those of other campaigns; a
     -- campaign's own steps keep their own delays. The same content is asked about by step, so a longer list does not help.
     SELECT message.status, message.claim_id, message.campaign_id, message.step_id, message.recipient_id,
            coalesce(claim.id = message.claim_id AND claim.ended_at IS NULL, false) AS ours,
@@ -44,12 +45,13 @@ BEGIN
            coalesce(tries.this_step, false) AS already,
            coalesce(tries.this_content, false) AND campaign.override_reason = '' AS same_content,
            nullif(greatest(tries.last_of_others + make_interval(hours => p_quiet), clock.t), clock.t) AS quiet_until,
-           CASE WHEN local.t::time < campaign.window_from
-                THEN (local.t::date + campaign.window_from) AT TIME ZONE campaign.zone
-                WHEN local.t::time >= campaign.window_until
-                THEN (local.t::date + 1 + campaign.window_from) AT TIME ZONE campaign.zone END AS opens_at,
+           CASE WHEN theirs.t::time < campaign.window_from
+                THEN (theirs.t::date + campaign.window_from) AT TIME ZONE theirs.zone
+                WHEN theirs.t::time >= campaign.window_until
+                THEN (theirs.t::date + 1 + campaign.window_from) AT TIME ZONE theirs.zone END AS opens_at,
            CASE WHEN campaign.logs_activities THEN p_subject ELSE '' END AS subject, campaign.daily_pace AS pace, local.t::date AS day,
-           (local.t::date + 1 + coalesce(campaign.window_from, '00:00')) AT TIME ZONE campaign.zone AS tomorrow
+           (local.t::date + 1 + CASE WHEN enrolment.zone IS NULL THEN coalesce(campaign.window_from, '00:00')
+                                     ELSE '00:00' END) AT TIME ZONE campaign.zone AS tomorrow
       INTO facts
       FROM outreach_message message
       JOIN outreach_campaign campaign ON campaign.id = message.campaign_id
@@ -57,6 +59,8 @@ BEGIN
       JOIN outreach_enrolment enrolment ON enrolment.id = message.enrolment_id
       CROSS JOIN LATERAL (SELECT clock_timestamp() AS t) clock
       CROSS JOIN LATERAL (SELECT clock.t AT TIME ZONE campaign.zone AS t) local
+      CROSS JOIN LATERAL (SELECT coalesce(enrolment.zone, campaign.zone) AS zone,
+                                 clock.t AT TIME ZONE coalesce(enrolment.zone, campaign.zone) AS t) theirs
       LEFT JOIN outreach_claim claim ON claim.token = p_token
       CROSS JOIN LATERAL (
            SELECT bool_or(earlier.step_id = message.step_id) AS this_step,

@@ -33,7 +33,13 @@ def staff() -> Client:
 
 
 def form_of(*steps: dict[str, Any], initial: int = 0, **fields: Any) -> dict[str, Any]:
-    given = {"name": "Spring", "from_name": "Pat", "from_address": "pat@rota.example", "zone": "Europe/Paris", **fields}
+    given: dict[str, Any] = {
+        "name": "Spring",
+        "from_name": "Pat",
+        "from_address": "pat@rota.example",
+        "zone": "Europe/Paris",
+    }
+    given |= {"window_in": "campaign", **fields}
     given |= {"steps-TOTAL_FORMS": len(steps), "steps-INITIAL_FORMS": initial}
     for number, step in enumerate(steps):
         step = {"order": number + 1, "days": 0, "hours": 0, "subject": "Hi", "body": "Hello", **step}
@@ -64,11 +70,13 @@ def test_a_draft_is_written_with_its_mails_and_changed_again(staff: Client) -> N
     assert [step.delay for step in campaign.steps.order_by("order")] == [timedelta(0), timedelta(days=3, hours=2)]
 
     first, second = campaign.steps.order_by("order")
-    changed = form_of({"id": first.pk, "body": "Bye"}, {"id": second.pk, **later}, initial=2, daily_pace=10)
+    changed = form_of(
+        {"id": first.pk, "body": "Bye"}, {"id": second.pk, **later}, initial=2, daily_pace=10, window_in="lead"
+    )
     hands_on(staff, page_of(CAMPAIGN, campaign.pk), changed)
 
     campaign.refresh_from_db()
-    assert (campaign.daily_pace, campaign.steps.get(order=1).body) == (10, "Bye")
+    assert (campaign.daily_pace, campaign.window_in, campaign.steps.get(order=1).body) == (10, "lead", "Bye")
     assert campaign.steps.get(order=2).delay == timedelta(days=3, hours=2)
 
 

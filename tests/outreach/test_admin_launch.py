@@ -8,6 +8,7 @@ from django.core.cache import cache
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from outreach.errors import ChangedMeanwhile
 from outreach.flows import launching
 from outreach.models import Campaign, Enrolment
 from routing.models import Lead
@@ -65,6 +66,30 @@ def test_the_count_says_who_got_the_same_content_from_which_campaign_and_a_reaso
     given = {"listed": " ".join(map(str, leads[:4]))}
     press(staff, choose(staff, third, **given), third, reason="Wrong sender", **given)
     assert (third.enrolments.count(), Campaign.objects.get(pk=third.pk).override_reason) == (4, "Wrong sender")
+
+
+def test_the_count_says_how_many_leads_have_a_time_zone_of_their_own(staff: Client) -> None:
+    leads, campaign = make_leads(3), make_campaign(zone="Europe/Paris", window_in="lead")
+    Lead.objects.filter(pk=leads[0].pk).update(country="Japan")
+    given = {"team": leads[0].team_id}
+    shown = choose(staff, campaign, **given)
+    assert "1 of them has a time zone of their own" in shown.content.decode()
+    assert "for the others it is Europe/Paris" in shown.content.decode()
+    assert "time zone of their own" not in choose(staff, make_campaign(), **given).content.decode()
+
+
+def test_whoever_turns_the_window_to_the_leads_zone_during_the_launch_looks_again(monkeypatch: Any) -> None:
+    campaign, leads = make_campaign(), make_leads(1)
+    real = launching.audience
+
+    def slow(**given: Any) -> Any:
+        Campaign.objects.update(window_in="lead")
+        return real(**given)
+
+    monkeypatch.setattr(launching, "audience", slow)
+    with pytest.raises(ChangedMeanwhile):
+        launching.launch(campaign_id=campaign.pk, leads=[lead.pk for lead in leads], by="Pat")
+    assert not Enrolment.objects.exists()
 
 
 def test_an_import_is_one_more_part_of_the_filter(staff: Client) -> None:

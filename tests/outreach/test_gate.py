@@ -1,7 +1,8 @@
 """The gate: what it lets through, what it stops, and what becomes of what it stopped."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import connection, transaction
@@ -28,7 +29,17 @@ from outreach.moves.sending import switch_off
 from outreach.moves.settling import settle
 from outreach.moves.suppression import stop_sequence, suppress
 from routing.models import Lead
-from tests.outreach.make import ACCEPTED, at_gate, expire, hold, make_campaign, make_message, make_running
+from tests.outreach.make import (
+    ACCEPTED,
+    at_gate,
+    expire,
+    hold,
+    make_campaign,
+    make_leads,
+    make_message,
+    make_running,
+    switched_on,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -195,17 +206,42 @@ def test_the_daily_pace_is_kept_and_the_rest_waits_for_tomorrow() -> None:
 
 
 def test_outside_the_window_a_message_waits_for_the_next_opening_in_the_campaigns_zone() -> None:
-    import zoneinfo
-
-    local = timezone.now().astimezone(zoneinfo.ZoneInfo("Asia/Kolkata"))
+    local = timezone.now().astimezone(ZoneInfo("Asia/Kolkata"))
     opens = (local + timedelta(hours=1)).replace(microsecond=0)
     closes = opens + timedelta(minutes=1)
     if closes.date() != local.date():
         opens, closes = local - timedelta(hours=2), local - timedelta(hours=1)
     held = hold(make_running(zone="Asia/Kolkata", window_from=opens.time(), window_until=closes.time()))
     assert refused(at_gate(held)) == "outside the sending window"
-    due = Message.objects.get().due_at.astimezone(zoneinfo.ZoneInfo("Asia/Kolkata"))
+    due = Message.objects.get().due_at.astimezone(ZoneInfo("Asia/Kolkata"))
     assert due.time() == opens.time() and due > local
+
+
+def test_in_the_leads_zone_the_window_is_kept_by_its_clock_and_the_pace_by_the_campaigns() -> None:
+    there = timezone.now().astimezone(ZoneInfo("Asia/Tokyo"))
+    opens = (there - timedelta(hours=1)).time() if there.hour else time()
+    closes = (there + timedelta(hours=1)).time() if there.hour < 23 else time.max
+    switched_on()
+    leads = make_leads(4)
+    for lead, country in zip(leads, ("Japan", "JP", "India", "US"), strict=True):
+        Lead.objects.filter(pk=lead.pk).update(country=country)
+    campaign = make_campaign(zone="UTC", window_in="lead", window_from=opens, window_until=closes, daily_pace=1)
+    launch(campaign_id=campaign.pk, leads=[lead.pk for lead in leads], by="test")
+    zones = campaign.enrolments.order_by("lead").values_list("zone", flat=True)
+    assert list(zones) == ["Asia/Tokyo", "Asia/Tokyo", "Asia/Kolkata", None]
+
+    held = hold(campaign)
+    message_of = dict(campaign.messages.values_list("enrolment__lead", "pk"))
+    gates = [at_gate(held, message_of[lead.pk]) for lead in leads]
+
+    assert isinstance(gates[0], Begun)
+    says = ["the day's pace is reached", "outside the sending window", "outside the sending window"]
+    assert [refused(gate) for gate in gates[1:]] == says
+    due = [Message.objects.get(pk=message_of[lead.pk]).due_at for lead in leads]
+    day = CampaignDay.objects.get().day
+    assert due[1] == datetime.combine(day + timedelta(days=1), time(), tzinfo=UTC)
+    assert [due[2].astimezone(ZoneInfo("Asia/Kolkata")).time(), due[3].time()] == [opens, opens]
+    assert all(timedelta(0) < moment - timezone.now() <= timedelta(days=1) for moment in due[1:])
 
 
 def test_a_second_try_of_a_sent_step_is_cancelled_at_the_gate() -> None:

@@ -211,8 +211,8 @@ def test_what_was_sent_before_is_asked_in_one_statement_by_index_whatever_the_si
 
     with connection.cursor() as cursor:
         cursor.execute("SET enable_seqscan = off")
-        values = {"campaign": campaign.pk, "first": digests[0], "later": [], "digests": digests, "keys": keys}
-        cursor.execute(f"EXPLAIN {SENT_BEFORE}", {**values, "quiet": 1})
+        values: dict[str, Any] = {"campaign": campaign.pk, "first": digests[0], "later": [], "digests": digests}
+        cursor.execute(f"EXPLAIN {SENT_BEFORE}", values | {"keys": keys, "quiet": 1})
         plan = "\n".join(line for (line,) in cursor.fetchall())
         cursor.execute("RESET enable_seqscan")
     assert "Seq Scan" not in plan, plan
