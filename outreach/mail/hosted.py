@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import requests
-from anymail.exceptions import AnymailError, AnymailRecipientsRefused
 from anymail.message import AnymailMessage
 from django.conf import settings
 from django.utils.module_loading import import_string
@@ -26,6 +25,9 @@ OURS = (401, 402, 403, 404, 405)
 """Statuses about our account or address, whatever the mail: sending stops, no lead is charged."""
 LATER = (408, 425, 429, 503)
 """Statuses with which a server says that it did not take the request on."""
+
+TAKEN, NOT_FOR = frozenset({"sent", "queued"}), frozenset({"rejected", "invalid"})
+"""Anymail's words for what a provider said of a recipient."""
 
 
 class Body:
@@ -120,19 +122,20 @@ class Hosted:
         once.body, once.until = None, now_s() + before_dot_s()
         if self.provider.idempotency:
             self.session.headers[self.provider.idempotency] = mail.mail_id.strip("<>")
+        fault: Exception | None = None
         try:
             self.backend.send_messages([message])
-            outcome = taken(message)
-        except AnymailRecipientsRefused:
-            outcome = recipient_refused(message)
-        except (AnymailError, requests.RequestException, OSError, ValueError, LookupError) as fault:
-            response = getattr(fault, "response", None)
-            if response is not None:
-                outcome = read_answer(response, self.provider)
-            elif once.body is None:  # anymail itself could not make a request of it
-                outcome = Outcome("refused", "mail", None, f"{type(fault).__name__}: {fault}"[:1_000], "content")
-            else:
-                outcome = broken_off(phase=once.body.phase, why=f"{type(fault).__name__}: {fault}")
+        except Exception as raised:  # anymail trips over odd answers in many ways; the answer itself is read below
+            fault = raised
+        response = getattr(fault, "response", None)
+        if response is None:
+            response = message.anymail_status.esp_response
+        if response is not None:
+            outcome = outcome_of_answer(response, message, self.provider)
+        elif once.body is None:  # anymail itself could not make a request of it
+            outcome = Outcome("refused", "mail", None, f"{type(fault).__name__}: {fault}"[:1_000], "content")
+        else:
+            outcome = broken_off(phase=once.body.phase, why=f"{type(fault).__name__}: {fault}")
         if outcome.fault == "road":
             self.close()
         self.used_at = now_s()
@@ -158,26 +161,32 @@ def message_of(mail: Mail, provider: Provider) -> AnymailMessage:
     )
 
 
-def taken(message: AnymailMessage) -> Outcome:
-    """The provider took it, and says under which number."""
-    status = message.anymail_status
-    code = getattr(status.esp_response, "status_code", None)
-    return Outcome("accepted", "done", code, f"taken as {status.message_id}")
+def outcome_of_answer(response: requests.Response, message: AnymailMessage, provider: Provider) -> Outcome:
+    """What an HTTP answer says of the one recipient, as anymail read it, and of the mail.
 
-
-def recipient_refused(message: AnymailMessage) -> Outcome:
-    """The provider takes nothing for this address: rejected is one it knows to be dead, invalid one it cannot read."""
-    status = message.anymail_status
-    dead = "rejected" in (status.status or ())
-    code, text = getattr(status.esp_response, "status_code", None), getattr(status.esp_response, "text", "")
-    return Outcome("refused", "dot", code, text[:1_000], "mailbox" if dead else "recipient")
+    Taken is only what the provider gave a number of its own, under a status that says so. Rejected is an address that
+    it knows to be dead, invalid one that it cannot read.
+    """
+    said = message.anymail_status.recipients.values()
+    statuses, numbers = {one.status for one in said} - {"unknown"}, {one.message_id for one in said if one.message_id}
+    code, text = response.status_code, response.text[:1_000]
+    if statuses and statuses <= NOT_FOR:
+        return Outcome("refused", "dot", code, text, "mailbox" if "rejected" in statuses else "recipient")
+    if 200 <= code < 300 and statuses and statuses <= TAKEN and numbers:
+        return Outcome("accepted", "done", code, f"taken as {', '.join(sorted(map(str, numbers)))}")
+    if statuses:  # it says yes and no, or yes without a number
+        return Outcome("in_doubt", "dot", code, text, "road")
+    return read_answer(response, provider)
 
 
 def read_answer(response: requests.Response, provider: Provider) -> Outcome:
-    """Read an HTTP answer that is no plain success. What may have been taken is in doubt: 2xx unreadable, 500, 504."""
+    """Read an HTTP answer that says nothing of the recipient. What may have been taken is in doubt: 2xx, 500, 504."""
     code, text = response.status_code, response.text[:1_000]
-    if code in OURS or error_in(response) in provider.ours:
+    error = error_in(response)
+    if code in OURS or error in provider.ours:
         return Outcome("deferred", "dot", code, text, "sender")
+    if error in provider.dead:
+        return Outcome("refused", "dot", code, text, "mailbox")
     if code in LATER or 300 <= code < 400:
         return Outcome("deferred", "dot", code, text, "road")
     if code == 409 and provider.idempotency:  # an earlier request with this key was, or is being, taken

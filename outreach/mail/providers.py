@@ -21,7 +21,8 @@ SOFT = ("softbounce", "soft_bounce", "transient", "temporary")
 class Provider:
     """`key` is anymail's name for the credential; `idempotency` the HTTP header that carries the key, if it knows one.
 
-    `ours` are error codes in the answer's body that are about us and not about a mail: they stop sending.
+    `ours` are error codes in the answer's body that are about us and not about a mail: they stop sending. `dead` are
+    those about an address that the provider sends nothing to any more.
     """
 
     backend: str
@@ -30,6 +31,7 @@ class Provider:
     idempotency: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     ours: frozenset[Any] = frozenset()
+    dead: frozenset[Any] = frozenset()
 
 
 PROVIDERS = {
@@ -40,6 +42,7 @@ PROVIDERS = {
         "anymail.webhooks.postmark.PostmarkTrackingWebhookView",
         headers={"X-PM-KeepID": "true"},
         ours=frozenset({10, 400, 401, 405, 412, 413}),
+        dead=frozenset({406}),
     ),
     # Idempotency keys are kept for 24 hours: https://resend.com/docs/dashboard/emails/idempotency-keys
     "resend": Provider(
