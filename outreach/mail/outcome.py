@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from outreach.mail.storable import storable
+
 Verdict = Literal["accepted", "deferred", "refused", "in_doubt"]
 Fault = Literal["", "recipient", "mailbox", "content", "road", "sender"]
 
@@ -20,13 +22,19 @@ ENHANCED = re.compile(r"[245]\.\d{1,3}\.\d{1,3}")
 
 @dataclass(frozen=True)
 class Outcome:
-    """`fault` says whose: recipient, mailbox (the address is dead), content, road (the connection), sender (we)."""
+    """`fault` says whose: recipient, mailbox (the address is dead), content, road (the connection), sender (we).
+
+    Whoever the reply came from, relay, provider or agent, it is kept as text that can be stored.
+    """
 
     verdict: Verdict
     phase: str
     code: int | None = None
     reply: str = ""
     fault: Fault = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reply", storable(self.reply))
 
     @property
     def charged(self) -> bool:

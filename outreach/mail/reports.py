@@ -12,6 +12,7 @@ from django.utils.dateparse import parse_datetime
 
 from outreach.errors import BadAddress, BadReport
 from outreach.mail.addresses import wire_address
+from outreach.mail.storable import storable
 from outreach.models import ProviderEvent
 from routing.normalise import storable_text
 
@@ -37,7 +38,7 @@ AHEAD_MOST = dt.timedelta(days=1)
 
 @dataclass(frozen=True)
 class Report:
-    """One thing that was reported of a mail: by its Message-ID, by its address, or by both."""
+    """One thing that was reported of a mail: by its Message-ID, by its address, or by both. Its texts can be stored."""
 
     source: str
     event_id: str
@@ -46,6 +47,10 @@ class Report:
     address: str = ""
     occurred_at: dt.datetime | None = None
     detail: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("event_id", "mail_id", "address", "detail"):
+            object.__setattr__(self, name, storable(getattr(self, name)))
 
 
 def read_report(said: Any, *, source: str) -> Report:

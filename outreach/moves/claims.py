@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
+from outreach.mail.storable import storable
 from outreach.models import Claim
 from outreach.moves.events import Kind, Layer, tell
 
@@ -72,7 +73,7 @@ def end_claim(*, token: uuid.UUID, reason: str = "") -> int:
         claim = Claim.objects.select_for_update(no_key=True).filter(token=token, ended_at=None).first()
         if claim is None:
             return 0
-        cursor.execute(GIVE_BACK, {"claim": claim.pk, "worker": claim.worker, "reason": reason[:200]})
+        cursor.execute(GIVE_BACK, {"claim": claim.pk, "worker": claim.worker, "reason": storable(reason[:200])})
         (given_back,) = cursor.fetchone()
         end = Claim.EndReason.RELEASED if given_back else Claim.EndReason.DONE
         cursor.execute(END, {"claim": claim.pk, "end": end.value})

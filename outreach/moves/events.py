@@ -1,5 +1,6 @@
 """Write down what happened to a message, or to a sender."""
 
+from outreach.mail.storable import storable
 from outreach.models import OutreachEvent
 
 Kind = OutreachEvent.Kind
@@ -28,5 +29,5 @@ def tell(
         attempt_id=attempt,
         before=before,
         after=after,
-        reason=reason[:200],
+        reason=storable(reason[:200]),
     )

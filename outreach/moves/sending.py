@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from outreach.mail.road import configured
+from outreach.mail.storable import storable
 from outreach.models import SendingState
 from outreach.moves.events import Kind, Layer, tell
 
@@ -68,7 +69,7 @@ def switch_off(*, because: str, worker: str, for_s: float | None = None) -> None
     What a person decides is not undone by a shorter stop.
     """
     with transaction.atomic(durable=True), connection.cursor() as cursor:
-        cursor.execute(SWITCH_OFF, {"because": because[:200], "for": for_s})
+        cursor.execute(SWITCH_OFF, {"because": storable(because[:200]), "for": for_s})
         if cursor.rowcount:
             tell(kind=Kind.STOPPED, layer=Layer.GATE, worker=worker, reason=because)
 
