@@ -88,8 +88,10 @@ class WhatCameOfIt(Schema):
         description="sent: positively accepted. deferred: definitely refused for now, it is due again later. refused: "
         "definitely refused for good. in_doubt: no answer after the whole mail had left; no machine sends it again.",
     )
-    fault: Literal["", "recipient", "mailbox", "content", "road", "sender"] = Field(
-        "", description="Whose refusal it was. mailbox: the address is dead and is suppressed. road: the connection."
+    fault: Literal["", "recipient", "mailbox", "content", "road", "sender", "policy"] = Field(
+        "",
+        description="Whose refusal it was. mailbox: the address is dead and is suppressed. road: the connection. "
+        "policy: the rules of whoever answered.",
     )
     code: int | None = Field(None, ge=100, le=999, description="The relay's reply code.")
     reply: Words = Field("", max_length=1_000, description="The evidence: what the relay or provider answered.")

@@ -74,7 +74,7 @@ def send_notices(*, worker: str, job: str = JOB) -> Noticed:
                     outcome = hand_over(relay, begun)
                     settle_notice(mail_id=begun.mail, outcome=outcome)
                     count(done, begun, outcome)
-                    faults = faults + 1 if outcome.fault in ("road", "sender") else 0
+                    faults = faults + 1 if outcome.fault == "road" or outcome.stops_sending else 0
                     late = "time" if time.monotonic() > until else ""
                     tired = "the relay carries nothing at the moment" if faults >= ROAD_FAULTS_MOST else ""
                     done.stopped = tired or late or why_off(worker=worker) or ready(relay)

@@ -171,8 +171,8 @@ def send_one(run: Run, *, mail: Prepared, held: Held) -> str:
     if not run.handed.may_wait:
         settle_last(run)
     run.done.count(outcome)
-    if outcome.fault == "sender":
-        stop_everybody(run, because=f"the relay refuses us: {outcome.code}")
+    if outcome.stops_sending:
+        stop_everybody(run, because=f"the relay refuses us: {outcome.code} {outcome.reply}".strip())
     elif run.done._road_faults >= ROAD_FAULTS_MOST:
         run.done.stopped = "the relay carries nothing at the moment"
     return run.done.stopped

@@ -4,25 +4,23 @@
 and every fault before that point, is definite: a relay must not keep a mail whose end it never saw (RFC 5321, 4.1.1.4).
 """
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 
+from outreach.mail.refusals import ENHANCED, about
 from outreach.mail.storable import storable
 
 Verdict = Literal["accepted", "deferred", "refused", "in_doubt"]
-Fault = Literal["", "recipient", "mailbox", "content", "road", "sender"]
+Fault = Literal["", "recipient", "mailbox", "content", "road", "sender", "policy"]
 
 CREDENTIALS = (530, 534, 535, 538)
 """Replies about who we are (RFC 4954, section 6), whatever the command they answer."""
-GONE = ("5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1")
-"""Enhanced codes for an address that takes no mail from anybody (RFC 3463, RFC 7505)."""
-ENHANCED = re.compile(r"[245]\.\d{1,3}\.\d{1,3}")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`fault` says whose: recipient, mailbox (the address is dead), content, road (the connection), sender (we).
+    """`fault` says whose: recipient, mailbox (the address is dead), content, road (the connection), sender (we), policy
+    (the rules of whoever answered).
 
     Whoever the reply came from, relay, provider or agent, it is kept as text that can be stored.
     """
@@ -38,12 +36,25 @@ class Outcome:
 
     @property
     def charged(self) -> bool:
-        """It counts against the message; what is the relay's or our own fault does not."""
-        return self.fault in ("recipient", "content")
+        """It counts against the message; what is the relay's or our own fault does not.
+
+        What somebody's rules refuse does, though as a rule it is our own fault: it may be this mail alone that they
+        refuse, which must not stop all others for ever.
+        """
+        return self.fault in ("recipient", "content", "policy")
+
+    @property
+    def stops_sending(self) -> bool:
+        """The next mail would fare no better: nobody sends for a while."""
+        return self.fault in ("sender", "policy")
 
 
 def outcome_of(*, phase: str, code: int, reply: str) -> Outcome:
-    """Read a reply that came in answer to `mail`, `rcpt`, `data` or `dot` (the end of the body)."""
+    """Read a reply that came in answer to `mail`, `rcpt`, `data` or `dot` (the end of the body).
+
+    Whom a refusal is about, `refusals` says. What the relay holds against us is refused for now, and sending stops; a
+    mailbox that does not exist is refused for good, without an enhanced code in answer to `rcpt` only.
+    """
     if phase == "dot" and 200 <= code < 300:
         return Outcome("accepted", "done", code, reply)
     if not 400 <= code < 600:  # nonsense: after the body it says nothing of the mail, before it nothing has left
@@ -57,17 +68,13 @@ def outcome_of(*, phase: str, code: int, reply: str) -> Outcome:
         if too_large:
             return Outcome("refused", phase, code, reply, "content")
         return Outcome("deferred", phase, code, reply, "sender" if code >= 500 else "road")
-    if phase == "rcpt":
-        if code < 500:
-            return Outcome("deferred", phase, code, reply, "recipient")
-        return Outcome("refused", phase, code, reply, "mailbox" if is_dead(code, reply) else "recipient")
-    return Outcome("deferred" if code < 500 else "refused", phase, code, reply, "content")
-
-
-def is_dead(code: int, reply: str) -> bool:
-    """The mailbox does not exist: by the enhanced code where there is one, else by the code alone."""
-    enhanced = ENHANCED.match(reply.strip())
-    return enhanced.group() in GONE if enhanced else code in (550, 551, 553)
+    whom = about(code=code, reply=reply)
+    if whom == "us":
+        return Outcome("deferred", phase, code, reply, "policy")
+    if whom == "mailbox" and (phase == "rcpt" or ENHANCED.match(reply.strip())):
+        return Outcome("refused", phase, code, reply, "mailbox")
+    fault: Fault = "recipient" if phase == "rcpt" else "content"
+    return Outcome("deferred" if code < 500 else "refused", phase, code, reply, fault)
 
 
 def broken_off(*, phase: str, why: str) -> Outcome:

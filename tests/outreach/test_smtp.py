@@ -10,7 +10,7 @@ import pytest
 from outreach.errors import CredentialsRefused, RoadClosed
 from outreach.mail import smtp
 from outreach.mail.compose import Mail
-from outreach.mail.outcome import Outcome, is_dead, outcome_of
+from outreach.mail.outcome import Outcome, outcome_of
 from outreach.mail.smtp import Relay, stuffed
 from outreach.mail.timing import before_dot_s, longest_batch_s, longest_handover_s
 from tests.outreach.relays import DROP, ScriptedRelay, Stall, scripted
@@ -41,7 +41,8 @@ def hand_over(settings: Any, relay: ScriptedRelay, mail: Mail = MAIL) -> Outcome
         ({"rcpt": "450 greylisted"}, "deferred", "recipient"),
         ({"rcpt": "421 closing"}, "deferred", "road"),
         ({"rcpt": "550 no such user"}, "refused", "mailbox"),
-        ({"rcpt": "550 5.7.1 relaying denied"}, "refused", "recipient"),
+        ({"rcpt": "550 no"}, "refused", "recipient"),
+        ({"rcpt": "550 5.7.1 relaying denied"}, "deferred", "policy"),
         ({"rcpt": "535 5.7.8 who are you"}, "deferred", "sender"),
         ({"rcpt": DROP}, "deferred", "road"),
         ({"rcpt": Stall(DROP)}, "deferred", "road"),
@@ -52,7 +53,8 @@ def hand_over(settings: Any, relay: ScriptedRelay, mail: Mail = MAIL) -> Outcome
         ({"data": Stall(DROP)}, "deferred", "road"),
         ({"dot": "451 later"}, "deferred", "content"),
         ({"dot": "421 shutting down"}, "deferred", "road"),
-        ({"dot": "554 spam"}, "refused", "content"),
+        ({"dot": "554 too many links"}, "refused", "content"),
+        ({"dot": "554 spam"}, "deferred", "policy"),
         ({"dot": DROP}, "in_doubt", "road"),
         ({"dot": Stall(DROP)}, "in_doubt", "road"),
         ({"dot": "sorry?"}, "in_doubt", "road"),
@@ -156,11 +158,6 @@ def test_an_idle_connection_that_died_is_replaced_before_the_mail(settings: Any,
 
 def test_the_body_is_dot_stuffed_and_ends_its_lines_in_crlf() -> None:
     assert stuffed(b"a\n.b\r\n..c\rd") == b"a\r\n..b\r\n...c\r\nd\r\n"
-
-
-def test_the_enhanced_code_decides_whether_a_mailbox_is_dead() -> None:
-    assert is_dead(550, "5.1.1 unknown") and is_dead(550, "unknown user") and is_dead(554, "5.2.1 disabled")
-    assert not is_dead(550, "5.7.1 blocked") and not is_dead(554, "blocked") and not is_dead(552, "5.2.2 full")
 
 
 def test_a_reply_is_read_by_its_phase() -> None:
