@@ -63,7 +63,7 @@ class Mails(Facts):
         if is_number(term):
             people = Enrolment.objects.filter(lead_id=int(term.lstrip("#")))
         else:
-            people = Enrolment.objects.filter(recipient__in=Recipient.objects.filter(key=term.casefold()))
+            people = Enrolment.objects.filter(recipient__in=Recipient.objects.filter(key=term.lower()))
         return queryset.filter(enrolment_id__in=people.values_list("pk", flat=True)), False
 
     @admin.display(description="to")

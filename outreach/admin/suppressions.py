@@ -75,7 +75,7 @@ class SuppressionAdmin(Kept):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        term = search_term.strip().casefold()
+        term = search_term.strip().lower()
         return (queryset.filter(recipient__key=term) if term else queryset), False
 
     def get_fields(self, request: HttpRequest, obj: Suppression | None = None) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ def begin(*, agent: Agent, token: uuid.UUID, lead_id: int) -> dt.datetime:
     try:
         key = wire_address(address).key if address else ""
     except BadAddress:
-        key = address.casefold()
+        key = address.lower()
     lead_claims.begin_lead(token=token, lead_id=lead_id, worker=agent.worker, address_key=key)
     return claim.lease_until
 

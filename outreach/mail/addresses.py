@@ -24,7 +24,8 @@ class WireAddress:
 def wire_address(address: str) -> WireAddress:
     """Bring an address into the form it is sent in. Raises BadAddress with what is wrong, without the address.
 
-    `key` is routing's: the normalised address, folded, with a Unicode domain. Dots and +tags are other mailboxes.
+    `key` is the normalised address in lower case; its domain is written in Unicode, one spelling for each IDNA form it
+    is sent in. Dots and +tags are other mailboxes, and so are ß and ss: folding would take one for the other.
     """
     if any(character < " " or character == "\x7f" for character in address):
         raise BadAddress("It has a control character in it.")
@@ -34,4 +35,4 @@ def wire_address(address: str) -> WireAddress:
         raise BadAddress("It is not an e-mail address.") from problem
     needs_utf8 = checked.ascii_email is None
     text = f"{checked.local_part}@{checked.ascii_domain}"
-    return WireAddress(text, checked.normalized.casefold(), needs_utf8)
+    return WireAddress(text, f"{checked.local_part.lower()}@{checked.domain.lower()}", needs_utf8)

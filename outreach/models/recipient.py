@@ -13,7 +13,7 @@ from outreach.models.conditions import Among, Iff
 class Recipient(models.Model):
     """An address under the key by which it is compared. The gate and a suppression take turns on this row."""
 
-    key = models.CharField(max_length=320, help_text="Normalised and folded: one person, one key.")
+    key = models.CharField(max_length=320, help_text="Normalised and in lower case: one person, one key.")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
