@@ -12,9 +12,13 @@ from outreach.models import ProviderEvent
 
 Kind = ProviderEvent.Kind
 HARD = (None, "bounced", "invalid")
-"""Reasons (django-anymail's words) for which a bounce means that the mailbox is dead ..."""
-SOFT = ("softbounce", "soft_bounce", "transient", "temporary")
-"""... unless the provider's own word, which anymail does not pass on, says that it may work again."""
+"""Reasons (django-anymail's words) for which a bounce means a dead mailbox, where the provider has no word of its own."""
+FOR_NOW = ("softbounce", "soft_bounce", "transient", "temporary", "undetermined")
+FOR_GOOD = ("hardbounce", "hard_bounce", "permanent")
+"""The providers' own words, which anymail does not pass on, and which go before its reasons."""
+UNREAD = {"email.failed": Kind.REJECTED, "email.suppressed": Kind.BOUNCED}
+"""Resend's events that anymail does not know. It could not send the mail, or would not, for the address has bounced
+before: https://resend.com/docs/webhooks/event-types"""
 
 
 @dataclass(frozen=True)
@@ -77,8 +81,8 @@ def report_of(event: Any, *, source: str) -> Report | None:
     mail_id, address = mail_id_in(metadata.get("mail_id")), address_in(event.recipient)
     if not mail_id and not address:
         return None
-    kind = WORDS.get(event.event_type, Kind.OTHER)
-    if kind == Kind.BOUNCED and (event.reject_reason not in HARD or is_soft(event.esp_event)):
+    kind = WORDS.get(event.event_type) or UNREAD.get(str(event.esp_event.get("type")), Kind.OTHER)
+    if kind == Kind.BOUNCED and is_soft(event.esp_event, reason=event.reject_reason):
         kind = Kind.SOFT_BOUNCED
     own_id = text_in(f"{event.event_type} {event.event_id}") if event.event_id else ""
     detail = text_in(event.mta_response or event.description)[:500]
@@ -86,10 +90,14 @@ def report_of(event: Any, *, source: str) -> Report | None:
     return Report(source, event_id, kind, mail_id, address, believed(event.timestamp), detail)
 
 
-def is_soft(said: Any) -> bool:
-    """Whether the provider's event itself says that a bounce is for now: Postmark, Brevo and Resend, in this order."""
+def is_soft(said: Any, *, reason: str | None = None) -> bool:
+    """Whether a bounce is for now: by the word of Postmark, Brevo or Resend (in this order) in the event itself, else
+    by the reason that anymail found."""
     words = [said.get("Type"), said.get("event")]
     data = said.get("data")
     bounce = data.get("bounce") if isinstance(data, Mapping) else None
     words.append(bounce.get("type") if isinstance(bounce, Mapping) else None)
-    return any(str(word).lower() in SOFT for word in words)
+    own = [str(word).lower() for word in words]
+    if any(word in FOR_NOW for word in own):
+        return True
+    return reason not in HARD and not any(word in FOR_GOOD for word in own)
