@@ -42,18 +42,23 @@ def admit(*, token: str) -> Agent:
     """The agent with this token, charged for one request. Opens a transaction.
 
     Each agent has a bucket of AGENT_RATE_PER_MIN requests that fills up evenly within a minute. It is a row, so that
-    all processes together keep the rate; the row's lock makes requests of one agent take turns for the moment of this
-    statement. Raises TokenRefused for a token that is unknown or revoked, RateReached with the seconds to wait.
+    all processes together keep the rate; the row's lock makes requests of one agent take turns for the moment of one
+    UPDATE. To lock the row first and update it in the same statement would not do: the update begins at the version
+    that the statement saw, where those who wait for our lock stand in our way.
+
+    Raises TokenRefused for a token that is unknown or revoked, RateReached with the seconds to wait.
     """
     with transaction.atomic(durable=True), connection.cursor() as cursor:
-        cursor.execute(CHARGE, {"digest": digest_of(token), "rate": settings.AGENT_RATE_PER_MIN})
-        row = cursor.fetchone()
-    if row is None:
-        raise TokenRefused
-    agent_id, let_in, wait_s = row
-    if not let_in:
-        raise RateReached(retry_after_s=max(1, math.ceil(wait_s)))
-    return Agent.objects.get(pk=agent_id)
+        values = {"digest": digest_of(token), "rate": settings.AGENT_RATE_PER_MIN}
+        cursor.execute(CHARGE, values)
+        charged = cursor.fetchone()
+        if charged is None:
+            cursor.execute(WAIT, values)
+            known = cursor.fetchone()
+            if known is None:
+                raise TokenRefused
+            raise RateReached(retry_after_s=max(1, math.ceil(known[0])))
+    return Agent.objects.get(pk=charged[0])
 
 
 def digest_of(token: str) -> str:
@@ -61,14 +66,12 @@ def digest_of(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-CHARGE = """
-    WITH found AS MATERIALIZED (
-        SELECT id, least(%(rate)s, allowance + %(rate)s / 60.0 * coalesce(
-                   extract(epoch FROM clock_timestamp() - asked_at), 60))::float8 AS has
-          FROM outreach_agent WHERE digest = %(digest)s AND revoked_at IS NULL FOR NO KEY UPDATE),
-    charged AS (
-        UPDATE outreach_agent SET allowance = found.has - 1, asked_at = clock_timestamp()
-          FROM found WHERE outreach_agent.id = found.id AND found.has >= 1
-        RETURNING outreach_agent.id)
-    SELECT found.id, EXISTS (SELECT FROM charged), (1 - found.has) * 60.0 / %(rate)s FROM found
+HAS = """least(%(rate)s, allowance + %(rate)s / 60.0 * coalesce(
+             extract(epoch FROM clock_timestamp() - asked_at), 60))::float8"""
+CHARGE = f"""
+    UPDATE outreach_agent SET allowance = {HAS} - 1, asked_at = clock_timestamp()
+     WHERE digest = %(digest)s AND revoked_at IS NULL AND {HAS} >= 1 RETURNING id
+"""
+WAIT = f"""
+    SELECT (1 - {HAS}) * 60.0 / %(rate)s FROM outreach_agent WHERE digest = %(digest)s AND revoked_at IS NULL
 """
