@@ -37,6 +37,7 @@ class SendAttempt(models.Model):
         in_doubt -> deferred         late evidence: it was not taken, for now
         in_doubt -> refused          late evidence: it was not taken, for good
         in_doubt -> disproved        a person, told the risk: it did not go, send again
+        disproved -> accepted        evidence, before its message began again: it went, whatever the person said
         """
 
         BEGUN = "begun", "Begun"

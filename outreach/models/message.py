@@ -84,6 +84,7 @@ class Message(models.Model):
         in_doubt -> sent             evidence, or a person: it went
         in_doubt -> due              a person, told the risk, or a refusal that came late: it did not go
         in_doubt -> failed           a refusal for good that came late
+        due, claimed -> sent         evidence that it went, though a person had said that it did not
         due, claimed -> suppressed   the address wants no mail
         due, claimed -> cancelled    the sequence was stopped, or the same content was sent by another campaign
         due, claimed -> failed       cannot be sent at all, refused too often, or three claims on it expired

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import Case, Value, When
 
 from outreach.mail.outcome import Outcome
 from outreach.mail.reports import Report
@@ -13,6 +14,9 @@ from outreach.moves.settling import settle_locked
 from outreach.moves.suppression import stop_messages, suppress
 
 Kind = ProviderEvent.Kind
+Status = SendAttempt.Status
+ABOUT = (Status.IN_DOUBT, Status.BEGUN, Status.ACCEPTED, Status.DISPROVED)
+"""Which of several tries of a mail a report is about, the first before all."""
 SUPPRESS = {
     Kind.BOUNCED: Suppression.Reason.BOUNCED,
     Kind.COMPLAINED: Suppression.Reason.COMPLAINED,
@@ -36,7 +40,8 @@ def take_in(report: Report) -> str:
 
     The unique index proves that a report told twice acts once; the second waits for the first one's commit. Locks
     message and recipient in the gate's order. A report is about the try in doubt where there is one, for at most one
-    try of a step and address can have gone out.
+    try of a step and address can have gone out; else about one that may have gone, else about one of which a person
+    said that it did not.
     """
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute(KEEP, vars(report) | {"kind": report.kind.value})
@@ -54,11 +59,13 @@ def take_in(report: Report) -> str:
 
 
 def attempt_of(mail_id: str) -> SendAttempt | None:
-    """The newest try with this Message-ID, the one in doubt before all."""
+    """Which of the tries with this Message-ID a report is about, the newest of its kind; see take_in."""
     if not mail_id:
         return None
-    tries = SendAttempt.objects.filter(mail_id=mail_id).order_by("-pk")
-    return tries.filter(status=SendAttempt.Status.IN_DOUBT).first() or tries.first()
+    rank = Case(
+        *(When(status=status, then=Value(place)) for place, status in enumerate(ABOUT)), default=Value(len(ABOUT))
+    )
+    return SendAttempt.objects.filter(mail_id=mail_id).order_by(rank, "-pk").first()
 
 
 def recipient_of(report: Report) -> int | None:
@@ -90,11 +97,25 @@ def evidence(*, most: int = 1_000) -> list[Evidence]:
 
 def _settle(attempt: SendAttempt, report: Report) -> str:
     outcome = outcome_of_report(report.kind, report.source)
-    if outcome is None or attempt.status != SendAttempt.Status.IN_DOUBT:
+    tried = _tried(attempt, outcome) if outcome is not None else None
+    if outcome is None or tried is None:
         return ""
     Message.objects.select_for_update(no_key=True).get(pk=attempt.message_id)
-    settled = settle_locked(attempt_id=attempt.pk, outcome=outcome, worker=report.source, layer=Layer.SETTLE)
+    settled = settle_locked(attempt_id=tried, outcome=outcome, worker=report.source, layer=Layer.SETTLE)
     return f"settled: {outcome.verdict}" if settled else ""
+
+
+def _tried(attempt: SendAttempt, outcome: Outcome) -> int | None:
+    """The try that an outcome settles, if any: one in doubt, or, if it went, one of which a person said it did not.
+
+    Where the latter's message has begun again meanwhile, the settlement changes nothing and leaves an event.
+    """
+    if attempt.status == Status.IN_DOUBT:
+        return attempt.pk
+    if outcome.verdict == "accepted" and attempt.status in (Status.BEGUN, Status.DISPROVED):
+        overruled = attempt.message.tries.filter(status=Status.DISPROVED)
+        return overruled.order_by("-pk").values_list("pk", flat=True).first()
+    return None
 
 
 def _stop(report: Report, recipient_id: int, attempt: SendAttempt | None) -> str:

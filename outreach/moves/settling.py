@@ -2,7 +2,8 @@
 
 The message follows the ledger, never the other way round. A report that comes after the reaper has put the try in doubt
 is late evidence: it settles the doubt. One that comes after the try was settled, by whomever, is an event and nothing
-else; a refused try is never reopened.
+else; a refused try is never reopened. Only that it went is still heard where a person had said that it did not, as long
+as it has not begun again: a mail too few is asked for, a mail too many is complained about.
 """
 
 import datetime as dt

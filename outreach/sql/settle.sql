@@ -4,7 +4,8 @@
 --
 -- Locks the message of the try, whose claim has that token (null: whichever), and looks in the next statement. The waits
 -- are in seconds, by how many refusals for now were charged to the message before; after as many as there are waits it is
--- given up. Returns whether the outcome was recorded (null: no such try under that token), whose address it was, and what
+-- given up. Evidence that a mail went overrules a person who said that it did not, as long as it has not begun again: then
+-- it does not leave a second time. Returns whether the outcome was recorded (null: no such try under that token), whose address it was, and what
 -- the CRM may be told of a sent mail.
 CREATE FUNCTION outreach_settle(
     p_attempt bigint, p_token uuid, p_verdict text, p_phase text, p_code int, p_reply text, p_fault text,
@@ -19,6 +20,7 @@ AS $$
 DECLARE
     v_message bigint;
     v_late boolean;
+    v_overruled boolean;
     v_after text;
     v_reason text := '';
     v_kind text;
@@ -32,7 +34,7 @@ BEGIN
                   WHERE attempt.id = p_attempt AND claim.token = coalesce(p_token, claim.token))
        FOR NO KEY UPDATE;
     IF NOT FOUND THEN RETURN; END IF;
-    SELECT attempt.status AS try_status, attempt.claim_id, message.status, message.attempts, message.campaign_id,
+    SELECT attempt.status AS try_status, attempt.resolved_by, attempt.claim_id, message.status, message.attempts, message.campaign_id,
            message.enrolment_id, message.recipient_id, enrolment.lead_id, enrolment.ended_at, step."order",
            campaign.logs_activities, next.id AS next_id, next.delay AS next_delay
       INTO facts
@@ -48,7 +50,8 @@ BEGIN
      WHERE attempt.id = p_attempt;
 
     v_late := facts.try_status = 'in_doubt';
-    IF facts.try_status NOT IN ('begun', 'in_doubt') OR (v_late AND p_verdict = 'in_doubt') THEN
+    v_overruled := facts.try_status = 'disproved' AND p_verdict = 'accepted' AND facts.status IN ('due', 'claimed');
+    IF NOT (facts.try_status IN ('begun', 'in_doubt') OR v_overruled) OR (v_late AND p_verdict = 'in_doubt') THEN
         INSERT INTO outreach_outreachevent
             (kind, layer, worker, message_id, claim_id, attempt_id, before, after, reason)
         VALUES ('late', p_layer, p_worker, v_message, facts.claim_id, p_attempt, facts.status, facts.status,
@@ -78,7 +81,7 @@ BEGIN
         UPDATE outreach_sendattempt
            SET status = p_verdict, phase = p_phase, code = p_code, reply = p_reply,
                settled_at = CASE WHEN p_verdict <> 'in_doubt' THEN v_now END
-         WHERE id = p_attempt AND status IN ('begun', 'in_doubt')),
+         WHERE id = p_attempt AND status IN ('begun', 'in_doubt', 'disproved')),
     followed AS (
         UPDATE outreach_message
            SET status = v_after, claim_id = NULL, attempts = v_attempts, reason = v_reason,
@@ -90,7 +93,9 @@ BEGIN
         (kind, layer, worker, message_id, claim_id, attempt_id, before, after, reason)
     VALUES (v_kind, p_layer, p_worker, v_message, facts.claim_id, p_attempt, facts.status, v_after,
             left(btrim(format('%s %s %s', p_phase, coalesce(p_code::text, ''), p_fault))
-                 || CASE WHEN v_late THEN ' (late)' ELSE '' END, 200));
+                 || CASE WHEN v_late THEN ' (late)'
+                         WHEN v_overruled THEN format(' (%s had said that it did not go)', facts.resolved_by)
+                         ELSE '' END, 200));
 
     -- A dead mailbox is suppressed by the caller, and its sequences end with that, in the order of that one's locks.
     IF v_after = 'sent' AND facts.next_id IS NOT NULL THEN

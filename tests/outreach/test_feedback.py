@@ -16,6 +16,7 @@ from outreach.flows.resolving import resolve_in_doubt
 from outreach.mail.providers import is_soft
 from outreach.mail.reports import Report
 from outreach.models import Enrolment, Message, OutreachEvent, ProviderEvent, Recipient, SendAttempt, Suppression
+from outreach.moves.claims import Held, claim_batch
 from outreach.moves.doubt import it_did_not_go
 from outreach.moves.feedback import take_in
 from outreach.moves.gate import Begun
@@ -93,18 +94,77 @@ def test_evidence_that_came_before_its_mail_was_in_doubt_is_found_by_the_reaper_
 
 
 def test_evidence_of_an_earlier_try_says_nothing_of_a_later_one() -> None:
-    attempt = in_doubt()
-    ago = timedelta(hours=3)
-    SendAttempt.objects.update(begun_at=attempt.begun_at - ago)
-    it_did_not_go(attempt_id=attempt.pk, by="Pat", reason="not in the relay's log")
+    held, attempt = make_begun(steps=2)
     take_in(report(Kind.DELIVERED))
-    ProviderEvent.objects.update(received_at=timezone.now() - ago / 2)
+    settle(attempt_id=attempt.pk, outcome=SILENCE, worker="w1", token=held.token)
+    disprove(attempt)
+    ProviderEvent.objects.update(received_at=timezone.now() - AGO / 2)
     held = hold(attempt.message.campaign)
     gate = at_gate(held)
     assert isinstance(gate, Begun)
     settle(attempt_id=gate.attempt, outcome=SILENCE, worker="w1", token=held.token)
     assert resolve_in_doubt() == 0
     assert take_in(report(Kind.OPENED, event_id="2")) == "settled: accepted"
+    assert SendAttempt.objects.get(pk=gate.attempt).status == "accepted", "the one in doubt before all"
+
+
+AGO = timedelta(hours=3)
+
+
+def disprove(attempt: SendAttempt) -> None:
+    """Long after it was begun, a person says that it did not go."""
+    SendAttempt.objects.filter(pk=attempt.pk).update(begun_at=attempt.begun_at - AGO)
+    it_did_not_go(attempt_id=attempt.pk, by="Pat", reason="not in the relay's log")
+
+
+@pytest.mark.parametrize("kind", [Kind.DELIVERED, Kind.OPENED, Kind.BOUNCED])
+def test_a_report_that_it_went_stops_a_mail_that_a_person_has_had_sent_again(kind: Kind) -> None:
+    attempt = in_doubt()
+    disprove(attempt)
+    assert take_in(report(kind)).startswith("settled: accepted")
+    message = Message.objects.get(pk=attempt.message_id)
+    assert (message.status, SendAttempt.objects.get().status) == ("sent", "accepted")
+    told = OutreachEvent.objects.get(message=message, kind="sent")
+    assert (told.worker, told.layer) == ("test", "settle") and "Pat had said" in told.reason
+    assert ProviderEvent.objects.get().attempt_id == attempt.pk
+    claim_batch(campaign_id=message.campaign_id, worker="w2", size=50, lease_s=60)
+    assert not Message.objects.filter(pk=message.pk, status="claimed").exists()
+
+
+def test_a_report_that_it_was_not_sent_on_changes_nothing_of_a_mail_that_is_due_again() -> None:
+    attempt = in_doubt()
+    disprove(attempt)
+    assert take_in(report(Kind.REJECTED)) == ""
+    assert Message.objects.get().status == "due"
+
+
+def test_a_report_that_it_went_while_it_is_sent_again_is_an_event_only() -> None:
+    attempt = in_doubt()
+    disprove(attempt)
+    gate = at_gate(hold(attempt.message.campaign))
+    assert isinstance(gate, Begun)
+    assert take_in(report(Kind.DELIVERED)) == ""
+    assert list(SendAttempt.objects.order_by("pk").values_list("status", flat=True)) == ["disproved", "begun"]
+    told = OutreachEvent.objects.latest("pk")
+    assert (told.kind, told.attempt_id) == ("late", attempt.pk)
+
+
+def test_a_report_and_a_gate_decide_about_one_mail_at_once_and_it_leaves_once_or_is_told() -> None:
+    for number in range(6):
+        attempt = in_doubt()
+        mail_id = f"<{number}@rota.example>"
+        SendAttempt.objects.filter(pk=attempt.pk).update(mail_id=mail_id)
+        disprove(attempt)
+        held = hold(attempt.message.campaign)
+
+        def decide(who: int, held: Held = held, number: int = number, mail_id: str = mail_id) -> Any:
+            if who:
+                return take_in(report(Kind.DELIVERED, event_id=str(number), mail_id=mail_id))
+            return at_gate(held)
+
+        at_once(2, decide)
+        live = SendAttempt.objects.live().filter(message_id=attempt.message_id)
+        assert live.count() == 1, "one try of it may have gone, never two"
 
 
 def test_the_command_says_what_it_settled_and_what_is_left(capsys: Any) -> None:

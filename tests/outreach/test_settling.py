@@ -7,7 +7,7 @@ import pytest
 from outreach.errors import ReasonMissing, TooEarly, WrongState
 from outreach.mail.outcome import Outcome
 from outreach.models import Claim, Enrolment, Message, OutreachEvent, SendAttempt, Suppression
-from outreach.moves.claims import end_claim, renew
+from outreach.moves.claims import Held, end_claim, renew
 from outreach.moves.doubt import it_did_not_go, it_went
 from outreach.moves.gate import Begun
 from outreach.moves.reaper import reap
@@ -230,14 +230,49 @@ def test_what_is_in_flight_can_be_resolved_by_nobody_i14() -> None:
     assert state() == ("begun", "begun")
 
 
-def test_evidence_after_send_again_is_an_event_and_nothing_else() -> None:
-    held, begun = make_begun()
+def said_not_to_have_gone(**fields: Any) -> tuple[Held, SendAttempt]:
+    """A try of which a person said that it did not go; its message is due again."""
+    held, begun = make_begun(**fields)
     expire()
     reap()
     begin_earlier(begun)
     it_did_not_go(attempt_id=begun.pk, by="Pat", reason="sure")
-    assert not settle(attempt_id=begun.pk, outcome=ACCEPTED, worker="w1", token=held.token)
+    return held, begun
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+def test_evidence_that_it_went_overrules_send_again_before_it_leaves_again(claimed: bool) -> None:
+    held, begun = said_not_to_have_gone(steps=2)
+    message = Message.objects.get()
+    again = hold(message.campaign) if claimed else None
+    assert settle(attempt_id=begun.pk, outcome=ACCEPTED, worker="w1", token=held.token)
+    message.refresh_from_db()
+    assert (message.status, SendAttempt.objects.get().status) == ("sent", "accepted")
+    assert SendAttempt.objects.get().resolved_by == "Pat", "who was overruled is still known"
+    told = OutreachEvent.objects.latest("pk")
+    assert (told.kind, told.before) == ("sent", "claimed" if claimed else "due")
+    assert "Pat had said that it did not go" in told.reason
+    assert Message.objects.filter(status="due").count() == 1, "the sequence goes on"
+    if again is not None:
+        assert at_gate(again, message.pk).reason == "the claim is lost"  # type: ignore[union-attr]
+    assert_events_play_back()
+
+
+@pytest.mark.parametrize("outcome", [DEFERRED, REFUSED, SILENCE])
+def test_any_other_evidence_after_send_again_is_an_event_and_nothing_else(outcome: Outcome) -> None:
+    held, begun = said_not_to_have_gone()
+    assert not settle(attempt_id=begun.pk, outcome=outcome, worker="w1", token=held.token)
     assert state() == ("due", "disproved")
+    assert OutreachEvent.objects.latest("pk").kind == "late"
+
+
+def test_evidence_that_it_went_after_it_has_begun_again_is_an_event_and_nothing_else() -> None:
+    held, begun = said_not_to_have_gone()
+    at_gate(hold(begun.message.campaign))
+    assert not settle(attempt_id=begun.pk, outcome=ACCEPTED, worker="w1", token=held.token)
+    assert sorted(SendAttempt.objects.values_list("status", flat=True)) == ["begun", "disproved"]
+    assert OutreachEvent.objects.latest("pk").reason == "accepted reported, was disproved"
+    assert_events_play_back()
 
 
 def test_the_events_of_every_message_play_back_to_its_status_i10() -> None:
