@@ -38,14 +38,23 @@ def send_mail(campaign, host, port):
 
 
 def hand_over(mail, host, port):
+    options = [] if mail["recipient"].isascii() else ["SMTPUTF8", "BODY=8BITMIME"]
     try:
         relay = smtplib.SMTP(host, port, timeout=30)
-        relay.sendmail(mail["envelope_from"], [mail["recipient"]], base64.b64decode(mail["raw"]))
+        relay.sendmail(mail["envelope_from"], [mail["recipient"]], base64.b64decode(mail["raw"]), options)
         return {"outcome": "sent"}
-    except (ConnectionRefusedError, smtplib.SMTPRecipientsRefused, smtplib.SMTPResponseException) as refusal:
-        return {"outcome": "deferred", "reply": str(refusal)[:1000]}
-    except OSError as silence:  # it may have gone: nobody sends it again by itself
-        return {"outcome": "in_doubt", "reply": str(silence)[:1000]}
+    except smtplib.SMTPRecipientsRefused as refusal:  # by the code Rota knows a dead mailbox, and suppresses it
+        (code, reply), fault = refusal.recipients[mail["recipient"]], ""
+    except smtplib.SMTPDataError as refusal:
+        code, reply, fault = *refusal.args, "content"
+    except (smtplib.SMTPNotSupportedError, UnicodeError):
+        code, reply, fault = 553, b"5.6.7 no SMTPUTF8 here", "recipient"
+    except OSError as broken:  # where it may have gone, it is in doubt: nobody sends it again by itself
+        closed = isinstance(broken, (ConnectionRefusedError, smtplib.SMTPResponseException))
+        code, reply, fault = 421 if closed else 0, str(broken).encode(), "road"
+    outcome = "refused" if 500 <= code < 600 else "deferred" if 400 <= code < 500 else "in_doubt"
+    text = reply.decode(errors="replace")[:1000]
+    return {"outcome": outcome, "fault": fault, "code": max(code, 0) or None, "reply": text}
 
 
 {"leads": work_on_leads, "mail": send_mail}[sys.argv[2]](*sys.argv[3:])

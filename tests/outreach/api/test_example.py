@@ -10,12 +10,12 @@ import pytest
 from django.db.models import F
 
 from outreach.flows.reaping import reap_all
-from outreach.models import Claim, LeadClaim, LeadHold, Message, OutreachEvent, SendAttempt
+from outreach.models import Claim, Enrolment, LeadClaim, LeadHold, Message, OutreachEvent, SendAttempt, Suppression
 from routing.models import Lead
 from tests.make import make_email, make_team
 from tests.outreach.api.asking import ROOT, Asking, example, served
 from tests.outreach.make import make_running
-from tests.outreach.relays import sink
+from tests.outreach.relays import DROP, Script, Stall, scripted, sink
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -89,9 +89,68 @@ def test_two_agents_mail_a_list_at_most_once_each_though_one_is_killed(tmp_path:
     print(f"300 mails: {dict(by_status)}, the relay took {len(taken)}")
 
 
-def test_the_example_is_forty_lines() -> None:
+REPLIES = {
+    "a@acme.example": ("", "sent", ""),
+    "dead@acme.example": ("550 5.1.1 nobody here", "failed", "refused by mailbox"),
+    "full@acme.example": ("452 4.2.2 full", "due", ""),
+    "no@acme.example": ("554 5.7.1 not from you", "failed", "refused by recipient"),
+    "jörg@acme.example": ("", "failed", "refused by recipient"),
+}
+
+
+def test_the_example_tells_whose_refusal_it_was_and_goes_on(tmp_path: Path) -> None:
+    campaign, agent = make_running(leads=len(REPLIES)), Asking()
+    recipients: dict[str, Message] = {}
+    for address, message in zip(REPLIES, Message.objects.order_by("pk"), strict=True):
+        Enrolment.objects.filter(pk=message.enrolment_id).update(address=address)
+        recipients[address] = message
+    replies: list[str | Stall] = [reply for reply, _, _ in REPLIES.values()][:4]
+    with scripted({"rcpt": replies}) as relay, served() as url:
+        words = ("mail", campaign.pk, "127.0.0.1", relay.port)
+        with example(url, agent.token, *words, log=tmp_path / "log") as client:
+            assert client.wait(WAIT_S) == 0
+    for address, (_, status, reason) in REPLIES.items():
+        message = recipients[address]
+        message.refresh_from_db()
+        assert (address, message.status, message.reason) == (address, status, reason)
+    assert Suppression.objects.get().recipient_id == recipients["dead@acme.example"].recipient_id
+    assert "no SMTPUTF8" in SendAttempt.objects.get(message=recipients["jörg@acme.example"]).reply
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "reason"),
+    [
+        ({"dot": "554 5.7.1 spam"}, "failed", "refused by content"),
+        ({"dot": "451 later"}, "due", ""),
+        ({"mail": "530 log in"}, "due", ""),
+        ({"dot": DROP}, "in_doubt", ""),
+    ],
+)
+def test_the_example_settles_every_end_of_a_mail(tmp_path: Path, script: Script, status: str, reason: str) -> None:
+    campaign = make_running()
+    with scripted(script) as relay, served() as url:
+        words = ("mail", campaign.pk, "127.0.0.1", relay.port)
+        with example(url, Asking().token, *words, log=tmp_path / "log") as client:
+            assert client.wait(WAIT_S) == 0
+    message = Message.objects.get()
+    assert (message.status, message.reason) == (status, reason)
+    assert not Suppression.objects.exists()
+
+
+def test_the_example_writes_to_a_name_outside_ascii_where_the_relay_can(tmp_path: Path) -> None:
+    campaign = make_running()
+    Enrolment.objects.update(address="jörg@acme.example")
+    with scripted(extensions=("SMTPUTF8", "8BITMIME")) as relay, served() as url:
+        words = ("mail", campaign.pk, "127.0.0.1", relay.port)
+        with example(url, Asking().token, *words, log=tmp_path / "log") as client:
+            assert client.wait(WAIT_S) == 0
+        assert relay.kept == ["jörg@acme.example"]
+    assert Message.objects.get().status == "sent"
+
+
+def test_the_example_is_short() -> None:
     text = (ROOT / "docs" / "example_agent.py").read_text()
-    assert sum(1 for line in text.splitlines() if line.strip()) <= 40
+    assert sum(1 for line in text.splitlines() if line.strip()) <= 50
 
 
 def test_the_readme_quotes_the_whole_example() -> None:
