@@ -114,10 +114,18 @@ def decoded(text: str, at: int = 0) -> tuple[Any, int]:
     try:
         value, end = DECODER.raw_decode(text, at)
         if NO_TEXT.search(text, at, end):
-            plain = json.dumps(value, ensure_ascii=False).replace("\\u0000", "?").encode("utf-8", "replace")
-            value = json.loads(plain)
+            value = written(value)
     except RecursionError:
         raise BadLine("no JSON: nested too deep") from None
     except ValueError as fault:
         raise BadLine(f"no JSON: {str(fault)[:60]}") from None
     return value, end
+
+
+def written(value: Any) -> Any:
+    """The value with every text in it such that it can be stored."""
+    if isinstance(value, dict):
+        return {written(name): written(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [written(one) for one in value]
+    return value.replace("\x00", "?").encode("utf-8", "replace").decode() if isinstance(value, str) else value

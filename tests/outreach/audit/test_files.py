@@ -1,6 +1,11 @@
 """What a file is, whatever its layout; and one of which nothing can be used is never taken for a quiet day."""
 
+import bz2
+import gzip
 import json
+import lzma
+import secrets
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +13,8 @@ from typing import Any
 import pytest
 
 from outreach.errors import NotALog
-from tests.outreach.audit.logs import CLOCK, audited, kinds, lines, queued, tried
+from outreach.flows.auditing import audit
+from tests.outreach.audit.logs import CLOCK, LIMITS, audited, kinds, lines, queued, tried
 
 pytestmark = pytest.mark.django_db
 
@@ -78,6 +84,52 @@ def test_a_file_of_which_nothing_could_be_used_is_no_mail_log_and_it_is_said_why
     with pytest.raises(NotALog, match="is no mail log") as refused:
         audited(tmp_path, lines(*EVENTS), text)
     assert "log1" in str(refused.value) and why in str(refused.value)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress], ids=["gz", "bz2", "xz"])
+def test_a_packed_file_that_breaks_off_counts_as_far_as_it_can_be_read_and_that_is_said(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    many = [{**EVENTS[0], "email": f"{secrets.token_hex(90)}@a.example"} for _ in range(8_000)]
+    packed = pack(lines(*EVENTS, *many).encode())
+    path = tmp_path / "log.packed"
+    path.write_bytes(packed[: len(packed) * 3 // 4])
+    found = audit(files=[path], clock=CLOCK, limits=LIMITS)
+    assert kinds(found) == ["parallel_workers"] and found.addresses > 1_000
+    assert "was read up to where it breaks off" in found.read.warnings[-1]
+    path.write_bytes(packed[:9])
+    with pytest.raises(NotALog, match="cannot be unpacked"):
+        audit(files=[path], clock=CLOCK, limits=LIMITS)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        '{"a":' * 100_000,
+        '{"a":' + "[" * 100_000,
+        '{"a":' + "[" * 100_000 + "]" * 100_000 + "}",
+        *(
+            f'{{"event": "delivered", "email": "bo@a.example", "timestamp": {at}}}'
+            for at in ("1e20", "-1e18", "9" * 400, "1" * 5_000, "NaN", "Infinity", '"0001-01-01T00:00:00+14:00"')
+        ),
+    ],
+    ids=["deep", "deep list", "deep and closed", "1e20", "-1e18", "400", "5000", "NaN", "Infinity", "year 1"],
+)
+def test_a_record_that_no_program_would_write_is_one_bad_line(tmp_path: Path, record: str) -> None:
+    found = audited(tmp_path, record + "\n" + lines(*EVENTS))
+    assert kinds(found) == ["parallel_workers"] and found.read.bad_lines == 1 and json.dumps(found.as_dict())
+
+
+def test_signs_that_are_no_text_spoil_nothing(tmp_path: Path) -> None:
+    odd = [{**one, "worker": "w\ud800", "subject": "\0", "message_id": f"<m\0{one['id']}\ud800@x>"} for one in EVENTS]
+    wrapped = [{"Type": "Notification", "Message": json.dumps(one)} for one in odd]
+    for records in (odd, wrapped):
+        found = audited(tmp_path, lines(*records))
+        assert len(found.doubles) == 1 and not found.read.bad_lines
+    name = tmp_path / "log\udcff"
+    name.write_text(lines(*EVENTS))
+    found = audit(files=[name], clock=CLOCK, limits=LIMITS)
+    assert json.dumps(found.as_dict(), ensure_ascii=False).encode()
 
 
 def test_a_log_in_which_nothing_happened_is_a_log(tmp_path: Path) -> None:
