@@ -18,7 +18,14 @@ from outreach.errors import NotALog
 from outreach.flows.auditing import Audit, audit
 
 SHOWN = 50
-KINDS = {"parallel_workers": "parallel workers", "retry": "a retry", "two_campaigns": "two campaigns"}
+LONGEST = 1_000_000
+"""Of a lease in seconds, and of --within in hours: more than a hundred years."""
+KINDS = {
+    "parallel_workers": "parallel workers",
+    "retry": "a retry",
+    "two_campaigns": "two campaigns",
+    "unknown": "a retry or parallel workers, which cannot be told",
+}
 
 
 class Command(BaseCommand):
@@ -56,12 +63,10 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="one JSON object as the last line of stdout")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        clock = Clock(last_of(options["year"]), zone_of(options["zone"]), options["dates"])
+        limits = Limits(amount("--lease", options["lease"]), amount("--within", options["within"]) * 3_600)
         try:
-            clock = Clock(last_of(options["year"]), ZoneInfo(options["zone"]), options["dates"])
-            limits = Limits(options["lease"], options["within"] * 3_600)
             found = audit(files=options["files"], clock=clock, limits=limits, use_ledger=not options["no_ledger"])
-        except (ZoneInfoNotFoundError, ValueError):
-            raise CommandError(f"{options['zone']} is no time zone, such as Europe/Paris.", returncode=2) from None
         except (NotALog, OSError) as fault:
             raise CommandError(str(fault), returncode=2) from None
         for warning in found.read.warnings:
@@ -72,8 +77,27 @@ class Command(BaseCommand):
 
 
 def last_of(year: int | None) -> dt.datetime:
-    """No line is later: tomorrow, for clocks differ; or the last moment of the given year."""
-    return dt.datetime(year + 1, 1, 1, tzinfo=dt.UTC) if year else timezone.now() + dt.timedelta(days=1)
+    """No line is later: tomorrow, for clocks differ; or the last moment of the given year. Raises CommandError."""
+    if year is None:
+        return timezone.now() + dt.timedelta(days=1)
+    if not 1970 <= year < 2200:
+        raise CommandError(f"--year {year}: wanted is the year of a mail log, such as 2026.", returncode=2)
+    return dt.datetime(year + 1, 1, 1, tzinfo=dt.UTC)
+
+
+def amount(name: str, given: float) -> float:
+    """What the option says, if a time can be as long. Raises CommandError."""
+    if not 0 <= given <= LONGEST:
+        raise CommandError(f"{name} {given:g}: wanted is a number from 0 to {LONGEST:,}.", returncode=2)
+    return given
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """The time zone with this name. Raises CommandError."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise CommandError(f"{name} is no time zone, such as Europe/Paris.", returncode=2) from None
 
 
 def as_text(found: Audit) -> str:
@@ -105,7 +129,7 @@ def as_text(found: Audit) -> str:
 def of_double(one: Double) -> list[str]:
     """A double in a few lines."""
     apart = "" if one.apart_s is None else f", {words(one.apart_s)} apart"
-    guess = "" if one.sure else "probably "
+    guess = "" if one.sure or one.kind == "unknown" else "probably "
     held = f" (a mail through Rota is held by the {HOLDS[one.kind]})" if one.layer == "none" else ""
     return [
         f"{one.address}: {len(one.copies)} mails{apart}, by {' and '.join(one.workers)}",

@@ -153,3 +153,23 @@ def test_the_command_exits_3_with_the_finding_0_without_and_2_on_what_is_no_log(
         with pytest.raises(CommandError) as wrong:
             call_command("audit_sends", *words)
         assert wrong.value.returncode == 2
+
+
+@pytest.mark.parametrize(
+    "words, says",
+    [
+        (["--year", "99999"], "--year 99999"),
+        (["--year", "0"], "--year 0"),
+        (["--within", "-1"], "--within"),
+        (["--within", "nan"], "--within"),
+        (["--within", "inf"], "--within"),
+        (["--lease", "-1"], "--lease"),
+        (["--lease", "nan"], "--lease"),
+        (["--zone", "Europe"], "Europe is no time zone"),
+        (["--zone", "../etc/passwd"], "is no time zone"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_named_and_exits_2(words: list[str], says: str) -> None:
+    with pytest.raises(CommandError, match=says) as wrong:
+        call_command("audit_sends", *words, "tests/cases/mail/esp_events.jsonl")
+    assert wrong.value.returncode == 2
