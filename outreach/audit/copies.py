@@ -1,5 +1,6 @@
 """From what was seen of an address to the mails it got: retries of a delivery, hops and replays are no second mail."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,6 +10,8 @@ from outreach.audit.store import Seen
 
 SAME_MOMENT_S = 2.0
 """One delivery that two logs tell of may differ by a rounded second."""
+TAKEN_IN_BY = re.compile(r"(geopod-)?ismtpd", re.IGNORECASE)
+"""Machines of a provider that name a mail: which of them took it in says nothing of who sent it."""
 HERE = ("localhost", "127.0.0.1", "::1")
 
 
@@ -96,11 +99,13 @@ def worker_of(rows: Sequence[Seen], mail_id: str) -> tuple[str, bool]:
     """Who sent it, and whether something names them: event, Message-ID, client; at last the relay's host."""
     told = worker_in(mail_id)
     said = next((row.worker for row in rows if row.worker), "")
-    if rows[0].road == "events" or (said and not told and said not in HERE):
-        return (said or told), bool(said or told)
+    if said and (rows[0].road == "events" or (not told and said not in HERE)):
+        return said, True
     if told:
         return told, True
     host = mail_id.partition("@")[2]
+    if TAKEN_IN_BY.match(host):
+        host = ""
     return host or rows[0].host, False
 
 

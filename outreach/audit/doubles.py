@@ -1,7 +1,8 @@
 """Which of the mails that an address got are one too many, what kind of fault that is, and which layer let it through.
 
 The kinds: two workers at the same list (parallel workers), one mail sent once more (a retry), two lists or campaigns
-that have the address both. What nothing in the logs decides is said to be a guess (`sure` is False).
+that have the address both. What the logs make likely is said to be a guess (`sure` is False); where they do not name
+the workers, a retry cannot be told from parallel workers, and the kind is unknown.
 """
 
 import re
@@ -12,8 +13,8 @@ from typing import Any, Literal
 
 from outreach.audit.copies import Copy
 
-Kind = Literal["parallel_workers", "retry", "two_campaigns"]
-HOLDS: dict[Kind, str] = {"parallel_workers": "claim", "retry": "gate", "two_campaigns": "gate"}
+Kind = Literal["parallel_workers", "retry", "two_campaigns", "unknown"]
+HOLDS: dict[Kind, str] = {"parallel_workers": "claim", "retry": "gate", "two_campaigns": "gate", "unknown": "gate"}
 """The first of Rota's layers that keeps such a thing from happening, where a mail goes through Rota."""
 OWN_PART = re.compile(r"[+=].*|[0-9_-]+")
 
@@ -64,6 +65,8 @@ class Double:
 
     @property
     def workers(self) -> tuple[str, ...]:
+        if self.kind == "unknown":
+            return ("unknown",)
         return tuple(dict.fromkeys(one.worker or "unknown" for one in self.copies))
 
     def as_dict(self) -> dict[str, Any]:
@@ -149,10 +152,14 @@ def kind_of(first: Copy, second: Copy, limits: Limits) -> tuple[Kind, bool, str]
         return "two_campaigns", False, f"two senders: {first.sender} and {second.sender}"
     sure = first.named and second.named
     same_worker = first.worker == second.worker
+    same_id = bool(first.mail_id) and first.mail_id == second.mail_id
     gap = apart(first, second)
+    if not (first.worker and second.worker) or (same_worker and not sure):
+        if same_id:
+            return "retry", True, f"the same Message-ID again after {words(gap)}"
+        return "unknown", False, "the log does not name the workers"
     if same_worker:
-        same_id = bool(first.mail_id) and first.mail_id == second.mail_id
-        return "retry", sure or same_id, f"the same worker again after {words(gap)}"
+        return "retry", True, f"the same worker again after {words(gap)}"
     if gap <= limits.lease_s:
         return "parallel_workers", sure, f"two workers {words(gap)} apart, within one lease of {words(limits.lease_s)}"
     if first.mail_id and first.mail_id == second.mail_id:

@@ -8,72 +8,27 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from outreach.audit.names import (
+    ADDRESS,
+    AT,
+    CAMPAIGN,
+    EVENT,
+    HANDLE,
+    MAIL_ID,
+    MAY_BE_OTHERS,
+    NOT_OF_A_MAIL,
+    SENDER,
+    STATE_OF,
+    STEP,
+    SUBJECT,
+    WORKER,
+    key_name,
+    plain,
+)
 from outreach.audit.sightings import BadLine, Sighting, State, bare, key_of, worker_in
 from outreach.audit.times import Clock
 
 DEPTH = 5
-EVENT = ("event", "eventtype", "recordtype", "notificationtype", "eventname", "status", "state", "action", "result")
-ADDRESS = (
-    *("bouncedrecipients", "complainedrecipients", "delayedrecipients", "recipients", "recipient", "email", "rcptto"),
-    *("rcpt", "emailaddress", "recipientaddress", "recipientemail", "toaddress", "toemail", "to", "destination"),
-    *("address", "mail", "lead", "contact"),
-)
-AT = (
-    *(
-        "timestamp",
-        "deliveredat",
-        "bouncedat",
-        "receivedat",
-        "ts",
-        "tsevent",
-        "time",
-        "datetime",
-        "date",
-        "at",
-        "sentat",
-    ),
-    *("eventtime", "createdat", "occurredat", "sent", "delivered", "when"),
-)
-WORKER = ("worker", "workerid", "workername", "agent", "agentid", "sentby", "instance", "node", "hostname", "host")
-CAMPAIGN = ("campaign", "campaignid", "campaignname", "broadcastid", "singlesendid", "category", "categories", "tag")
-STEP = ("step", "stepid", "steporder", "sequencestep")
-SENDER = ("from", "mailfrom", "fromemail", "fromaddress", "source", "sender")
-MAIL_ID = ("smtpid", "rfcmessageid", "messageid", "mailid", "headermessageid")
-HANDLE = ("sgmessageid", "emailid", "providerid", "messageid", "id", "queueid", "uid")
-STATES: dict[State, tuple[str, ...]] = {
-    "handed": ("processed", "accepted", "sent", "send", "queued", "injection", "request", "requests", "handed"),
-    "delivered": (
-        *("delivered", "delivery", "ok", "success", "open", "opened", "opens", "uniqueopened", "firstopening", "click"),
-        *("clicked", "clicks", "spamreport", "spamcomplaint", "complaint", "complained", "spam", "proxyopen"),
-    ),
-    "deferred": ("deferred", "delayed", "delay", "deliverydelay", "deliverydelayed", "softbounce", "deferral"),
-    "bounced": ("bounce", "bounced", "hardbounce", "blocked", "failed", "undelivered", "outofband", "expired"),
-    "dropped": (
-        *(
-            "dropped",
-            "drop",
-            "rejected",
-            "reject",
-            "renderingfailure",
-            "suppressed",
-            "invalid",
-            "invalidemail",
-            "error",
-        ),
-        *("cancelled", "canceled", "policyrejection", "generationfailure", "generationrejection", "skipped"),
-    ),
-}
-STATE_OF: dict[str, State] = {name: state for state, names in STATES.items() for name in names}
-NOT_OF_A_MAIL = {
-    *("unsubscribe", "unsubscribed", "groupunsubscribe", "groupresubscribe", "subscriptionchange", "listunsubscribe"),
-    *("subscription", "linkunsubscribe", "listaddition", "contactcreated", "inbound", "stored", "scheduled"),
-}
-LETTERS = re.compile(r"[^a-z0-9]")
-
-
-def plain(name: str) -> str:
-    """A key or an event's name by its letters and digits: `Message-Id`, `message_id` and `messageId` are one."""
-    return LETTERS.sub("", name.lower())
 
 
 def read_record(given: dict[str, Any], clock: Clock) -> Iterator[Sighting]:
@@ -109,7 +64,7 @@ def read_record(given: dict[str, Any], clock: Clock) -> Iterator[Sighting]:
             campaign=text_of(first(levels, CAMPAIGN)),
             step=text_of(first(levels, STEP)),
             sender=sender if "@" in sender else "",
-            subject=text_of(first(levels, ("subject",))),
+            subject=text_of(first(levels, SUBJECT)),
         )
 
 
@@ -127,7 +82,7 @@ def by_level(record: dict[str, Any]) -> list[dict[str, list[Any]]]:
         below: list[dict[str, Any]] = []
         for one in here:
             for key, value in one.items():
-                level.setdefault(plain(key), []).append(value)
+                level.setdefault(key_name(key), []).append(value)
                 if isinstance(value, dict):
                     below.append(value)
                 elif isinstance(value, list) and all(
@@ -178,7 +133,7 @@ def state_of(levels: list[dict[str, list[Any]]]) -> State | None:
         for value in every(levels, name):
             if not isinstance(value, str | int):
                 continue
-            said = plain(re.sub(r"^(email|message|mail)[._]", "", str(value).strip(), flags=re.IGNORECASE))
+            said = plain(re.sub(r"^(email|message|mail|activity)[._]", "", str(value).strip(), flags=re.IGNORECASE))
             if said in NOT_OF_A_MAIL:
                 return None
             if re.match(r"[245]\d\d", said):
@@ -187,8 +142,8 @@ def state_of(levels: list[dict[str, list[Any]]]) -> State | None:
             if state:
                 temporary = said == "failed" and "temporary" in map(str, every(levels, "severity"))
                 return "deferred" if temporary else state
-            if name != "type":
+            if name not in MAY_BE_OTHERS:
                 raise BadLine(f"{name} “{str(value)[:40]}” is unknown")
-    if any(True for name in EVENT for _ in every(levels, name)):
+    if any(True for name in EVENT if name not in MAY_BE_OTHERS for _ in every(levels, name)):
         raise BadLine("no known event in it")
     return "handed"  # a row that names an address says that a mail was sent

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import IO, Literal
 
 from crmsync.csvfile import Table, Unreadable, open_table
-from outreach.audit import events, postfix
+from outreach.audit import names, postfix
 from outreach.audit.envelopes import events_in
-from outreach.audit.events import read_record
+from outreach.audit.events import read_record, time_of
 from outreach.audit.journal import is_entry, read_entry
 from outreach.audit.json_records import Found, json_records
 from outreach.audit.packed import plain_file
@@ -119,12 +119,12 @@ def form_of(path: Path) -> Form | None:
         table = open_table(path, known=is_known)
     except Unreadable:
         return None
-    return "table" if any(events.plain(name) in events.ADDRESS for name in table.header) else None
+    return "table" if any(names.key_name(name) in names.ADDRESS for name in table.header) else None
 
 
 def is_known(name: str) -> bool:
     """Whether a column has a name that means something here."""
-    return events.plain(name) in {*events.ADDRESS, *events.AT, *events.MAIL_ID, *events.WORKER, *events.EVENT}
+    return names.key_name(name) in names.KNOWN
 
 
 def ordered(file: Path, form: Form, *, clock: Clock, path: Path) -> Clock:
@@ -145,7 +145,7 @@ def times_in(file: Path, form: Form) -> Iterator[object]:
     """What the records have for a time, as it is written."""
     for found in records_of(file, form):
         if isinstance(found.said, dict):
-            yield events.time_of(found.said)
+            yield time_of(found.said)
 
 
 def records_of(path: Path, form: Form) -> Iterator[Found]:

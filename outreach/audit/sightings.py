@@ -11,7 +11,7 @@ from outreach.mail.addresses import wire_address
 
 State = Literal["handed", "delivered", "deferred", "bounced", "dropped"]
 PLAIN = re.compile(r"[a-z0-9!#$%&'*+/=?^_`{|}~.-]+@[a-z0-9-]+(\.[a-z0-9-]+)+")
-NAMED_WORKER = re.compile(r"(?:.*[.])?([a-z]{1,12}[-_]?\d{1,4})", re.IGNORECASE)
+NAMED_WORKER = re.compile(r".*[.]([a-z]{1,12}[-_]?\d{1,4})", re.IGNORECASE)
 MAKE_MSGID = re.compile(r"\d{12,15}\.(\d+)\.\d{12,20}(\..*)?")
 """Python's email.utils.make_msgid: hundredths of a second, process id, a random number."""
 

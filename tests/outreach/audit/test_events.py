@@ -153,6 +153,43 @@ def test_two_campaigns_and_two_steps_of_one(tmp_path: Path) -> None:
     assert not later.doubles and later.far_apart == 1
 
 
+def test_the_host_of_the_sender_is_a_worker_and_without_one_nothing_is_guessed(tmp_path: Path) -> None:
+    rows = ["lead4@a.example,2026-11-29 10:04:00,send-1,<m4.0@send-1>"]
+    rows += ["lead4@a.example,2026-11-29 10:04:05,send-2,<m4.1@send-2>"]
+    named = audited(tmp_path, "\n".join(["Recipient,Sent at,Sender host,Message ID", *rows]) + "\n")
+    assert kinds(named) == ["parallel_workers"] and named.doubles[0].workers == ("send-1", "send-2")
+    unnamed = "Recipient,Sent at,Message ID\n" + "".join(
+        f"lead4@a.example,2026-11-29 10:04:0{n},{n}f@rota.example\n" for n in range(2)
+    )
+    (double,) = audited(tmp_path, unnamed).doubles
+    assert (double.kind, double.sure, double.workers) == ("unknown", False, ("unknown",))
+    assert double.because == "the log does not name the workers" and double.as_dict()["in_rota_held_by"] == "gate"
+    hosts = audited(tmp_path, unnamed.replace("0f@rota", "0f@other")).doubles[0]
+    assert (hosts.kind, hosts.sure) == ("parallel_workers", False), "two hosts make it likely"
+    half = [
+        {"email": "ann@a.example", "id": n, "ts": 1795946400 + n, **({"worker": "w1"} if n else {})} for n in (0, 1)
+    ]
+    assert kinds(audited(tmp_path, lines(*half))) == ["unknown"]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "E-Mail-Adresse;Gesendet am;Absender-Host",
+        "Empfänger;Zeitpunkt;Server",
+        "Correo electrónico;Fecha;Worker",
+        "Adresse e-mail;Date d'envoi;Serveur",
+        "Contact Email;Sent date;Sending server",
+        "Work Email;Date/Time;MTA",
+        "メールアドレス;Sent at;Worker",
+    ],
+)
+def test_columns_are_known_by_the_names_that_imports_of_leads_know(tmp_path: Path, header: str) -> None:
+    rows = "".join(f"ann@a.example;29.11.2026 10:00:0{n};w{n}\n" for n in range(2))
+    (double,) = audited(tmp_path, f"{header}\n{rows}").doubles
+    assert (double.kind, double.apart_s, double.workers) == ("parallel_workers", 1, ("w0", "w1"))
+
+
 def test_three_workers_make_one_double_of_three_mails(tmp_path: Path) -> None:
     mails = [{"email": "ann@a.example", "id": n, "ts": 1795946400 + n, "worker": f"w{n}"} for n in range(3)]
     (double,) = audited(tmp_path, lines(*mails)).doubles

@@ -147,10 +147,10 @@ def test_a_client_that_the_log_names_is_the_worker(tmp_path: Path) -> None:
     assert double.workers == ("send-1", "send-2") and double.kind == "parallel_workers" and double.sure
 
 
-def test_without_anything_that_names_a_worker_the_kind_is_a_guess(tmp_path: Path) -> None:
+def test_without_anything_that_names_a_worker_the_kind_cannot_be_told(tmp_path: Path) -> None:
     log = "".join(
         queued(queue, at=TEN, mail_id=f"{n}@rota.example") + tried(queue, at=at)
         for n, (queue, at) in enumerate((("A0001", TEN), ("A0002", LATER)))
     )
     (double,) = audited(tmp_path, log).doubles
-    assert double.kind == "retry" and not double.sure
+    assert (double.kind, double.sure, double.workers) == ("unknown", False, ("unknown",))
