@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from config import localpg, supervise
 from config.pg_programs import LocalPostgresError
+from crmsync.paths import CALLED_IN
 
 PROJECT = localpg.PROJECT
 PYTHON = sys.executable
@@ -80,6 +81,7 @@ def provide_for_tests() -> None:
     for name in re.findall(r"^#? ?([A-Z][A-Z_0-9]+)=", (PROJECT / ".env.example").read_text(), re.MULTILINE):
         if name != "DATABASE_URL":
             os.environ.pop(name, None)
+    os.environ.pop(CALLED_IN, None)
     os.environ["ENV_FILE"] = os.devnull
     os.environ["DATABASE_URL"] = localpg.database_url(test=True)
     os.environ["SECRET_KEY"] = secrets.token_urlsafe(50)

@@ -150,3 +150,16 @@ def test_no_dead_receivers_no_save_overrides():
         if isinstance(node, ast.FunctionDef) and node.name in ("save", "delete")
     ]
     assert not wrong
+
+
+def test_commands_take_files_from_where_the_person_stands() -> None:
+    """`type=Path` would look for them in the project's folder, where `./rota` runs every command."""
+    plain = [
+        f"{name_of(file)}:{call.lineno}"
+        for file in FILES
+        if "commands" in file.parts
+        for call in calls(tree_of(file), "add_argument")
+        for keyword in call.keywords
+        if keyword.arg == "type" and ast.unparse(keyword.value) in ("Path", "pathlib.Path", "open")
+    ]
+    assert plain == []

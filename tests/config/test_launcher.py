@@ -61,6 +61,17 @@ def test_stdout_belongs_to_the_command() -> None:
     assert json.loads(said.stdout) == {"held": True}, said.stderr
 
 
+def test_a_file_is_looked_for_where_the_person_stands(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_bytes((PROJECT / "tests/cases/mail/esp_events.jsonl").read_bytes())
+    for file in ("events.jsonl", "./events.jsonl", str(tmp_path / "events.jsonl")):
+        said = subprocess.run(
+            [str(ROTA), "manage", "audit_sends", "--no-ledger", file], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert said.returncode == 3, said.stderr
+    said = subprocess.run([str(ROTA), "demo", "--leads", "none.jsonl"], cwd=tmp_path, capture_output=True, text=True)
+    assert said.returncode == 2 and str(tmp_path / "none.jsonl") in said.stderr
+
+
 def test_the_locks_are_installed_once_and_the_dev_lock_serves_both(launcher: ModuleType, tmp_path: Path) -> None:
     installed = []
     install = launcher.install

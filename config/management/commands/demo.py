@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -14,6 +13,7 @@ from config.demo.run import Result, run
 from config.demo.seed import SOURCE
 from config.demo.stage import StageFailed, stage
 from config.supervise import PROJECT
+from crmsync.paths import given_path
 from routing.models import InboundSource
 
 
@@ -26,7 +26,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="one JSON object as the last line of stdout")
-        parser.add_argument("--leads", type=Path, metavar="FILE.jsonl", help="one JSON lead a line; `id`: the event id")
+        parser.add_argument(
+            "--leads", type=given_path, metavar="FILE.jsonl", help="one JSON lead a line; `id`: the event id"
+        )
         parser.add_argument("--over", type=float, default=0, metavar="SECONDS", help="spread the leads over this time")
         parser.add_argument("--against", metavar="URL", help="a running Rota that uses this database")
 

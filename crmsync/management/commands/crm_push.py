@@ -3,7 +3,6 @@
 import json
 import sys
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand
@@ -13,6 +12,7 @@ from crmsync.flows.push import Looked, look, push
 from crmsync.gateway import connect
 from crmsync.models import Batch, Operation
 from crmsync.moves.progress import progress
+from crmsync.paths import given_path
 from crmsync.push.problems import SHOWN
 
 DONE, FAILED, USAGE = 0, 1, 2
@@ -27,7 +27,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path)
+        parser.add_argument("file", type=given_path)
         parser.add_argument("--object", required=True, help="The object's API name, such as Contact.")
         parser.add_argument("--key", default="", help="The external id column (the setting CRM_EXTERNAL_ID_FIELD).")
         parser.add_argument("--parent", default="", help="The column that must name the parent: Account.Rota_Id__c.")

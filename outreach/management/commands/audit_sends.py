@@ -3,7 +3,6 @@
 import datetime as dt
 import json
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -11,6 +10,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from crmsync.paths import given_path
 from outreach.audit.doubles import HOLDS, Double, Limits, words
 from outreach.audit.times import Clock
 from outreach.checks import CHECKS
@@ -39,7 +39,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+        parser.add_argument("files", nargs="+", type=given_path, metavar="FILE")
         parser.add_argument("--zone", default="UTC", help="time zone of times that name none (UTC)")
         parser.add_argument(
             "--dates", choices=("dmy", "mdy"), default="", help="what 01/02/2026 is, where no day above 12 says it"

@@ -5,12 +5,12 @@ import sys
 import time
 from argparse import ArgumentParser, BooleanOptionalAction
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
+from crmsync.paths import given_path
 from routing import columns, imports
 from routing.errors import BadFile, BadMapping, Busy, ImportTaken
 from routing.import_files import keep_copy
@@ -31,7 +31,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path, metavar="FILE")
+        parser.add_argument("file", type=given_path, metavar="FILE")
         to = parser.add_mutually_exclusive_group(required=True)
         to.add_argument("--source", metavar="SLUG", help="whose leads they are; the rules decide as for its webhook")
         to.add_argument("--team", metavar="NAME|ID", help="the team that takes what no rule sends elsewhere")
@@ -57,7 +57,9 @@ class Command(BaseCommand):
             help="whether a known phone number makes a row the same lead; by default it does, unless people in the "
             "file share numbers",
         )
-        parser.add_argument("--verdicts", type=Path, metavar="FILE.csv", help="write every row with its verdict there")
+        parser.add_argument(
+            "--verdicts", type=given_path, metavar="FILE.csv", help="write every row with its verdict there"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from crmsync.paths import given_path
 from routing.columns import guess
 from routing.errors import BadCondition, BadFile, InvalidLead
 from routing.floor import Change
@@ -29,12 +30,12 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--last", type=int, default=1_000, metavar="N", help="the last N leads (default 1,000)")
         parser.add_argument(
-            "--file", type=Path, metavar="FILE", help="leads as .jsonl with Rota's field names, or as any .csv"
+            "--file", type=given_path, metavar="FILE", help="leads as .jsonl with Rota's field names, or as any .csv"
         )
         parser.add_argument("--source", metavar="SLUG", help="with --file: the source they would come from")
         parser.add_argument(
             "--members",
-            type=Path,
+            type=given_path,
             metavar="FILE.json",
             help='changes: [{"team": "Inbound", "rep": "ann@acme.example", "weight": 3, "active": true}, ...]',
         )
