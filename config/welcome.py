@@ -1,11 +1,12 @@
 """What `./rota up` says once everything runs: where to log in, where to send a lead, and what came of the demo."""
 
 import base64
+import http.client
+import json
 import os
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,21 +58,33 @@ class Greeting:
 
 
 def wait_until_ready(address: str, seconds: float = READY_SECONDS) -> bool:
-    """Poll /readyz until it answers 200, `seconds` at most."""
+    """Poll /readyz until Rota itself says there that it is ready, `seconds` at most."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(f"{address}/readyz", timeout=2):
-                return True
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
+        if is_ready(address):
+            return True
+        time.sleep(0.1)
     return False
 
 
-def welcome(greeting: Greeting, wants_demo: bool, say: Callable[[str], object]) -> None:
-    """Wait for the server, say where it is, and run the demo once where the database was empty."""
-    if not wait_until_ready(greeting.address):
-        say(f"error: {greeting.address} is not ready after {READY_SECONDS} s; see {LOGS}/web.log. Still trying.")
+def is_ready(address: str) -> bool:
+    """Whether Rota answers there, and can do its work. Whatever else has the port says something else, or nothing."""
+    try:
+        with urllib.request.urlopen(f"{address}/readyz", timeout=2) as answer:
+            return bool(json.loads(answer.read(1_000)) == {"ready": True})
+    except (http.client.HTTPException, OSError, ValueError):
+        return False
+
+
+def welcome(greeting: Greeting, wants_demo: bool, say: Callable[[str], object], seconds: float = READY_SECONDS) -> None:
+    """Wait for the server, say where it is, and run the demo once where the database was empty.
+
+    Nothing is up before it answers: after `seconds` it is said that it does not, and waited on.
+    """
+    if not wait_until_ready(greeting.address, seconds):
+        say(f"error: {greeting.address} is not ready after {seconds:g} s; see {LOGS}/web.log. Still trying.")
+        while not wait_until_ready(greeting.address):
+            pass
     say(greeting.text())
     if wants_demo:
         say("The database was empty: running the demo once.")

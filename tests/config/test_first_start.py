@@ -1,10 +1,14 @@
 """An empty database gets an administrator and, beside the sandbox org only, demo data; a person is told what to do."""
 
 import base64
+import contextlib
 import re
 import secrets
 import shutil
 import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -13,9 +17,10 @@ from pytest_django.fixtures import Settings
 from standardwebhooks import Webhook
 
 from config import first_start
-from config.welcome import Greeting, wait_until_ready
+from config.welcome import Greeting, wait_until_ready, welcome
 from tests.config.living import free_port
 from tests.make import make_team
+from tests.outreach.relays import sink
 
 
 @pytest.mark.django_db
@@ -59,3 +64,51 @@ def test_a_password_and_a_secret_appear_only_when_there_is_one() -> None:
 
 def test_a_server_that_does_not_come_is_not_waited_for_for_ever() -> None:
     assert not wait_until_ready(f"http://127.0.0.1:{free_port()}", seconds=0.2)
+
+
+class Answers(BaseHTTPRequestHandler):
+    """A web server of somebody, which says the same to everybody."""
+
+    body = b""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def web_server(body: bytes, port: int = 0) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", port), type("Says", (Answers,), {"body": body}))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_another_program_on_the_port_is_not_taken_for_rota(tmp_path: Path) -> None:
+    with web_server(b"<h1>It works!</h1>") as address:
+        assert not wait_until_ready(address, seconds=0.2)
+    with web_server(b'{"ready": true}') as address:
+        assert wait_until_ready(address)
+    with sink(tmp_path) as relay:
+        assert not wait_until_ready(f"http://127.0.0.1:{relay.port}", seconds=0.2)
+
+
+def test_rota_is_up_is_said_only_when_it_is() -> None:
+    port, said = free_port(), []
+    with contextlib.ExitStack() as later:
+
+        def say(line: str) -> None:
+            said.append(line)
+            if len(said) == 1:
+                later.enter_context(web_server(b'{"ready": true}', port))
+
+        welcome(Greeting(f"http://127.0.0.1:{port}", "pw", None), False, say, seconds=0.2)
+    assert "not ready after 0.2 s" in said[0] and "Rota is up" not in said[0]
+    assert "Rota is up" in said[1] and len(said) == 2

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 from typing import Any
 
 from django.conf import settings
@@ -11,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
 from config import first_start, supervise
+from config.ports import PortsTaken, held, ports_of
 from config.processes import Wanted, processes
 from config.schedules import sync_schedules
 from config.tether import die_with
@@ -24,24 +24,28 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if running := supervise.supervisor():
             raise CommandError(f"Rota is up already here (process {running.pid}); `./rota down` stops it.")
-        must_be_free("PORT", settings.HOST, settings.PORT)
-        if settings.CRM_IS_SANDBOX:
-            must_be_free("SANDBOX_PORT", "127.0.0.1", settings.SANDBOX_PORT)
-        if settings.MAIL_STAYS_HERE:
-            must_be_free("MAILBOX_PORT", "127.0.0.1", settings.MAILBOX_PORT)
+        wants = wanted()
+        try:
+            with held(ports_of(wants, host=settings.HOST, port=settings.PORT)):
+                first = self.prepared()
+        except PortsTaken as fault:
+            raise CommandError(str(fault)) from None
 
+        connections.close_all()
+        supervisor = os.getpid()
+        if os.fork() == 0:
+            greet(supervisor, first, self.stderr.write)
+        supervise.become_supervisor(processes(wants))
+
+    def prepared(self) -> first_start.FirstStart:
+        """Bring the database up to date, and give an empty one what it needs."""
         self.stderr.write("rota: migrations and schedules ...")
         call_command("migrate", verbosity=0, interactive=False)
         sync_schedules()
         first = first_start.prepare()
         if first.wants_demo:
             call_command("seed_demo", stdout=self.stderr)
-
-        connections.close_all()
-        supervisor = os.getpid()
-        if os.fork() == 0:
-            greet(supervisor, first, self.stderr.write)
-        supervise.become_supervisor(processes(wanted()))
+        return first
 
 
 def wanted() -> Wanted:
@@ -55,16 +59,6 @@ def wanted() -> Wanted:
         mailbox_port=settings.MAILBOX_PORT if settings.MAIL_STAYS_HERE else None,
         mailbox_folder=settings.MAILBOX_FOLDER,
     )
-
-
-def must_be_free(setting: str, host: str, port: int) -> None:
-    """Raise CommandError, naming the setting, where something listens on that port."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise CommandError(f"Port {port} of {host} cannot be used ({error.strerror}). Set {setting}.") from None
 
 
 def webhook_secret() -> str | None:
