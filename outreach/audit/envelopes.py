@@ -9,7 +9,7 @@ from outreach.audit.sightings import BadLine
 
 DEEP = 6
 """Envelopes in one another: an event in a notice in a queue's message in a page."""
-OBJECTS = ("event-data", "event_data", "detail", "Sns", "message_event", "track_event", "_source")
+OBJECTS = ("event-data", "event_data", "detail", "Sns", "message_event", "track_event", "_source", "hits")
 """Mailgun, EventBridge, a function that SNS calls, SparkPost, a search index."""
 TEXTS = ("Message", "body", "Body", "payload", "message", "data", "log")
 """JSON in a text: SNS, SQS, and programs that write an event into a line of their log."""

@@ -6,9 +6,11 @@ table differ in names and nesting only. A key is looked for by its letters and d
 
 import re
 from collections.abc import Iterator
+from email.utils import getaddresses
 from typing import Any
 
 from outreach.audit.names import (
+    A_TIME,
     ADDRESS,
     AT,
     CAMPAIGN,
@@ -41,7 +43,7 @@ def read_record(given: dict[str, Any], clock: Clock) -> Iterator[Sighting]:
     if not addresses:
         raise BadLine("no address in it")
     try:
-        at = clock.any(first(levels, AT))
+        at = clock.any(time_in(levels))
     except ValueError as fault:
         raise BadLine(str(fault)[:80]) from None
     ids = [str(one) for name in MAIL_ID for one in every(levels, name) if isinstance(one, str | int)]
@@ -70,7 +72,13 @@ def read_record(given: dict[str, Any], clock: Clock) -> Iterator[Sighting]:
 
 def time_of(record: dict[str, Any]) -> Any:
     """What a record has for a time, as it is written."""
-    return first(by_level(record), AT)
+    return time_in(by_level(record))
+
+
+def time_in(levels: list[dict[str, list[Any]]]) -> Any:
+    """The time in a record; without one of the known names what else is called a time at the top."""
+    value = first(levels, AT)
+    return first(levels[:1], tuple(filter(A_TIME.fullmatch, levels[0]))) if value is None else value
 
 
 def by_level(record: dict[str, Any]) -> list[dict[str, list[Any]]]:
@@ -112,7 +120,7 @@ def first(levels: list[dict[str, list[Any]]], names: tuple[str, ...]) -> Any:
 def text_of(value: Any) -> str:
     """A value as one short text; a list by its members."""
     if isinstance(value, list | tuple):
-        return ",".join(text_of(one) for one in value)
+        return ",".join(filter(None, map(text_of, value)))
     return "" if value is None or isinstance(value, dict) else str(value).strip()[:300]
 
 
@@ -122,8 +130,11 @@ def addresses_of(value: Any) -> list[str]:
     for one in value if isinstance(value, list) else [value]:
         if isinstance(one, dict):
             one = first(by_level(one), ("emailaddress", "email", "address", "recipient"))
-        if one:
-            found.append(key_of(str(one)))
+        text = str(one or "").partition("##")[0]  # so a trace of Exchange writes `ann@acme.example##Receive, Send`
+        if text.count("@") > 1:
+            found += [key_of(address) for _, address in getaddresses([text.replace(";", ",")]) if address]
+        elif text:
+            found.append(key_of(text))
     return list(dict.fromkeys(found))
 
 

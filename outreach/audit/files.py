@@ -32,6 +32,8 @@ WANTED = (
     "times in one of the usual forms"
 )
 JSON_BEGINS = re.compile(r"\[?\s*(\{|$)|\[\s*\]$")
+BEFORE_JSON = re.compile(r'(?:\[\d+\]|[^"{}\[\],])+(?=\{")')
+"""Time, level and the like that a program's log has before the JSON of an event."""
 Form = Literal["postfix", "events", "table"]
 
 
@@ -113,6 +115,8 @@ def form_of(path: Path) -> Form | None:
         return "postfix"
     if any(JSON_BEGINS.match(line) for line in top[:5]):
         return "events"
+    if sum(map(bool, map(BEFORE_JSON.match, top))) > len(top) / 2:
+        return "events"
     if any(postfix.is_line(line) for line in top):
         return "postfix"
     try:
@@ -154,7 +158,9 @@ def records_of(path: Path, form: Form) -> Iterator[Found]:
         yield from rows_of(open_table(path, known=is_known))
         return
     with lines_of(path) as file:
-        for found in json_records(file):
+        for found in json_records(
+            BEFORE_JSON.sub("", line, count=1) if BEFORE_JSON.match(line) else line for line in file
+        ):
             try:
                 for event in () if isinstance(found.said, BadLine) else events_in(found.said):
                     yield found._replace(said=event)
@@ -162,6 +168,12 @@ def records_of(path: Path, form: Form) -> Iterator[Found]:
                 found = found._replace(said=fault)
             if isinstance(found.said, BadLine):
                 yield found
+
+
+def without_words(line: str) -> str:
+    """The line from where its JSON begins."""
+    before = BEFORE_JSON.match(line)
+    return line[before.end() :] if before else line
 
 
 def rows_of(table: Table) -> Iterator[Found]:

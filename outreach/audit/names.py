@@ -3,6 +3,7 @@
 Each list has the best first: where a record has several of them, the one that stands first here counts.
 """
 
+import re
 from functools import lru_cache
 
 from outreach.audit.sightings import State
@@ -22,8 +23,8 @@ MAY_BE_OTHERS = ("state", "estado", "type")
 ADDRESS = listed("""
     bouncedrecipients complainedrecipients delayedrecipients recipients recipient email rcptto rcpt emailaddress
     recipientaddress recipientemail recipientemailaddress toaddress toemail toemailaddress sentto to destination
-    empfanger empfangeradresse empfangeremail destinataire destinatario mailto address adresse mail lead contact
-    contactemail leademail subscriber user an
+    recipientstatus empfanger empfangeradresse empfangeremail destinataire destinatario mailto address adresse mail
+    lead contact contactemail leademail subscriber user an
 """)
 AT = listed("""
     timestamp deliveredat bouncedat receivedat ts tsevent tsepoch time datetime timedate dateandtime date at sentat
@@ -37,7 +38,8 @@ WORKER = listed("""
     worker workerid workername agent agentid agentname sentby sendingworker sendingagent sendinghost senderhost
     senderhostname sendingserver senderserver fromhost sourcehost clienthost originhost mailserver mta mtahost vmta
     instance instanceid node nodename pod podname container process processid pid thread hostname host server
-    servername machine rechner absenderhost serveur servidor sourceip clientip
+    servername machine rechner absenderhost serveur servidor sourceip
+    sessourceip originatingip
 """)
 CAMPAIGN = listed("""
     campaign campaignid campaignname mjcampaignid broadcastid broadcast newsletter mailing mailingid singlesendid
@@ -88,6 +90,8 @@ NOT_OF_A_MAIL = listed("""
     unsubscribed
 """)
 KNOWN = frozenset((*EVENT, *ADDRESS, *AT, *WORKER, *CAMPAIGN, *STEP, *SENDER, *SUBJECT, *MAIL_ID, *HANDLE))
+A_TIME = re.compile(r"(.*(timestamp|date|time|logged)|created)(utc|gmt|local)?|(time|date)(?!zone)[a-z]+")
+"""Part of other names of times: `Start date`, `timeLogged`."""
 
 
 @lru_cache(maxsize=4_096)

@@ -11,11 +11,17 @@ from outreach.audit.sightings import BadLine, Queued, Sighting, State, bare, key
 from outreach.audit.times import Clock
 
 LINE = re.compile(
+    r"(?:\S+ +\| +|\S+ std(?:out|err) [FP] )?"  # containers put these before each line
     r"(?:<\d+>\d? ?)?"
     r"(?P<at>[A-Z][a-z]{2} +\d{1,2} (?:\d{4} )?\d\d:\d\d:\d\d(?:\.\d+)?(?: \d{4})?"
-    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)"
-    r":? (?P<host>\S+) (?P<program>[^\s\[:]+)(?:\[\d+\])?: (?P<rest>.*)"
+    r"|(?:[A-Z][a-z]{2} )?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d| [A-Z]{3,4}\b)?)"
+    r":? (?:(?P<host>[^\s\[]+) )?(?:(?P<program>[^\s\[:]+)(?:\[\d+\])?: "
+    r"|(?P<plain>\S+) (?:\d+|-) \S+ (?:-|\[.*?\]) )(?:\ufeff)?(?P<rest>.*)"  # RFC 5424 has fields instead of a colon
 )
+BETWEEN_BOOTS = re.compile(r"-- .*(?:--|cursor: .*)$")
+"""What journalctl says between the lines."""
+ZONED = re.compile(r"^[A-Z][a-z]{2} (?=\d{4}-)| [A-Z]{3,4}$")
+"""The day of the week, and a zone by its letters, which is taken for the one that is asked for."""
 QUEUE_ID = re.compile(r"(?:\[ID \d+ \S+\] )?(?P<queue>[0-9A-Za-z]{5,20}): (?P<rest>.*)")
 RECIPIENT = re.compile(r"to=<(?P<to>[^>]*)>(?:, orig_to=<(?P<orig_to>[^>]*)>)?")
 STATUS = re.compile(r", status=(?P<status>[\w-]+)(?: \((?P<reply>.*)\))?")
@@ -46,15 +52,21 @@ def is_line(text: str) -> bool:
 def is_ours(text: str) -> bool:
     """Whether it is a line of Postfix."""
     line = LINE.match(text)
-    return line is not None and line["program"].startswith("postfix")
+    return line is not None and program_of(line).startswith("postfix")
+
+
+def program_of(line: re.Match[str]) -> str:
+    return line["program"] or line["plain"]
 
 
 def read_line(text: str, clock: Clock) -> Iterator[Sighting | Queued]:
     """What one line says; nothing where it is about something else. Raises BadLine."""
     line = LINE.match(text)
     if line is None:
+        if BETWEEN_BOOTS.match(text):
+            return
         raise BadLine("no line of a system log")
-    if not line["program"].startswith("postfix"):
+    if not program_of(line).startswith("postfix"):
         return
     found = QUEUE_ID.fullmatch(line["rest"])
     if found is None or found["queue"] == "NOQUEUE":
@@ -62,9 +74,9 @@ def read_line(text: str, clock: Clock) -> Iterator[Sighting | Queued]:
             raise BadLine("a delivery without a queue id")
         return
     at = time_of(line["at"], clock)
-    host, queue, rest = line["host"], found["queue"], found["rest"]
+    host, queue, rest = line["host"] or "", found["queue"], found["rest"]
     if rest.startswith("to=<"):
-        yield from delivery(rest, program=line["program"], host=host, queue=queue, at=at)
+        yield from delivery(rest, program=program_of(line), host=host, queue=queue, at=at)
         return
     if rest.startswith("from=<") and "status=expired" in rest:
         return  # returned to its sender: the deliveries before said deferred
@@ -77,7 +89,8 @@ def read_line(text: str, clock: Clock) -> Iterator[Sighting | Queued]:
 
 def time_of(text: str, clock: Clock) -> float:
     try:
-        return clock.syslog(text.replace(",", "."))
+        text = text.replace(",", ".")
+        return clock.syslog(ZONED.sub("", text.replace(" UTC", "+00:00").replace(" GMT", "+00:00")))
     except ValueError:
         raise BadLine(f"{text} is no time") from None
 
@@ -94,9 +107,13 @@ def delivery(rest: str, *, program: str, host: str, queue: str, at: float) -> It
         return
     if state == "delivered" and program.endswith("/discard"):
         state = "dropped"
+    try:
+        address = key_of(to["orig_to"] or to["to"])
+    except BadLine:
+        address = key_of(to["to"])  # an alias such as root is no address
     onward = QUEUED_AS.findall(status["reply"] or "")
     yield Sighting(
-        address=key_of(to["orig_to"] or to["to"]),
+        address=address,
         state=state,
         road="postfix",
         at=at,

@@ -110,7 +110,8 @@ def written_time(text: str, clock: Clock) -> float:
     if found := IN_SIGNS.fullmatch(text):
         return clock.stamp(in_signs(found, clock.order))
     if found := ISO_AND_ZONE.fullmatch(text):
-        return clock.stamp(joined(*re.split("[-/.]", found["when"]), found["of_day"]))
+        year, month, day = re.split("[-/.]", found["when"])
+        return clock.stamp(joined(year, month, day, found["of_day"]))
     for pattern in IN_WORDS:
         if (found := pattern.fullmatch(text)) and found["month"] in MONTHS:
             with suppress(ValueError):
