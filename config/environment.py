@@ -5,6 +5,7 @@ stop at the first: `Environment.check()` raises one `ImproperlyConfigured` that 
 """
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+API_NAME = r"[A-Za-z][A-Za-z0-9_]{0,79}"
 POSTGRES = ("postgres", "postgresql", "psql", "pgsql")
 
 
@@ -55,6 +57,24 @@ class Environment:
         value: str = self._read(name, default, self.env.str, "a text", "")
         return value
 
+    def shaped(self, name: str, default: str, *, shape: str, wanted: str) -> str:
+        """A text of which all is of this shape, a regular expression; `wanted` says what that is."""
+
+        def parse(key: str) -> str:
+            value = str(self.env.str(key)).strip()
+            if not re.fullmatch(shape, value):
+                raise ValueError
+            return value
+
+        value: str = self._read(name, default, parse, wanted, default)
+        return value
+
+    def field(self, name: str, default: str = "") -> str:
+        """The API name of one of the org's fields."""
+        return self.shaped(
+            name, default, shape=API_NAME, wanted="the API name of a field such as Budget__c: letters, digits and _"
+        )
+
     def words(self, name: str, default: list[str] | None = None) -> list[str]:
         """A comma-separated list."""
         value: list[str] = self._read(name, default, self.env.list, "a comma-separated list", [])
@@ -67,8 +87,15 @@ class Environment:
             key, _, value = (part.strip() for part in word.partition("="))
             if not key or value not in values:
                 self.problems.append(f"{name} has '{word}'; it should be name=value, the value {' or '.join(values)}.")
+            if key in found:
+                self.problems.append(f"{name} names {key} twice.")
             found[key] = value
         return found
+
+    def in_order(self, name: str, value: int, most_name: str, most: int) -> None:
+        """Of two settings, the first is at most the second."""
+        if value > most:
+            self.problems.append(f"{name} is {value}, above {most_name}, which is {most}.")
 
     def flag(self, name: str, default: bool | None = None) -> bool:
         """True or false, in words; django-environ takes any other word for false, this refuses it."""

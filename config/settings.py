@@ -48,14 +48,16 @@ CRM_IS_SANDBOX = not CRM_URL
 if CRM_IS_SANDBOX:  # the local org that `./rota up` starts; it listens on this machine only
     CRM_URL = f"http://127.0.0.1:{SANDBOX_PORT}"
     CRM_CLIENT_ID, CRM_CLIENT_SECRET = CRM_CLIENT_ID or "rota", CRM_CLIENT_SECRET or "sandbox"
-CRM_API_VERSION = env.text("CRM_API_VERSION", "59.0")
-CRM_EXTERNAL_ID_FIELD = env.text("CRM_EXTERNAL_ID_FIELD", "Rota_Id__c")
+CRM_API_VERSION = env.shaped(  # versions up to 30.0 are retired, and Rota's calls came with 42.0
+    "CRM_API_VERSION", "59.0", shape=r"(4[2-9]|[5-9]\d|\d{3})\.0", wanted="a version such as 59.0, 42.0 or newer"
+)
+CRM_EXTERNAL_ID_FIELD = env.field("CRM_EXTERNAL_ID_FIELD", "Rota_Id__c")
 CRM_MAIL_FIELDS = {  # Rota's names to those of the org's own fields, which an org has or has not
     name: field
     for name, field in {
-        "last_campaign": env.text("CRM_LAST_CAMPAIGN_FIELD", ""),
-        "last_campaign_step": env.text("CRM_LAST_CAMPAIGN_STEP_FIELD", ""),
-        "last_mailed_at": env.text("CRM_LAST_MAILED_AT_FIELD", ""),
+        "last_campaign": env.field("CRM_LAST_CAMPAIGN_FIELD"),
+        "last_campaign_step": env.field("CRM_LAST_CAMPAIGN_STEP_FIELD"),
+        "last_mailed_at": env.field("CRM_LAST_MAILED_AT_FIELD"),
     }.items()
     if field
 }
@@ -65,6 +67,7 @@ CRM_QUARANTINE_S = env.number("CRM_QUARANTINE_S", 15, least=0, most=600)
 CRM_PAUSE_S = env.number("CRM_PAUSE_S", 60, least=1, most=3_600)
 CRM_BACKOFF_FIRST_MS = env.number("CRM_BACKOFF_FIRST_MS", 1_000, least=10, most=600_000)
 CRM_BACKOFF_CAP_MS = env.number("CRM_BACKOFF_CAP_MS", 300_000, least=10, most=3_600_000)
+env.in_order("CRM_BACKOFF_FIRST_MS", CRM_BACKOFF_FIRST_MS, "CRM_BACKOFF_CAP_MS", CRM_BACKOFF_CAP_MS)
 CRM_KEEP_DAYS = env.number("CRM_KEEP_DAYS", 30, least=1, most=3_650)
 CRM_KEEP_BATCH_DAYS = env.number("CRM_KEEP_BATCH_DAYS", 90, least=1, most=3_650)
 PUSH_UPLOAD_MAX_MB = env.number("PUSH_UPLOAD_MAX_MB", 20, least=1, most=200)
@@ -110,6 +113,7 @@ QUIET_PERIOD_H = env.number("QUIET_PERIOD_H", 72, least=0, most=8_760)
 SEND_ATTEMPTS_MOST = env.number("SEND_ATTEMPTS_MOST", 8, least=1, most=50)
 SEND_BACKOFF_FIRST_S = env.number("SEND_BACKOFF_FIRST_S", 300, least=0, most=86_400)
 SEND_BACKOFF_CAP_S = env.number("SEND_BACKOFF_CAP_S", 14_400, least=0, most=604_800)
+env.in_order("SEND_BACKOFF_FIRST_S", SEND_BACKOFF_FIRST_S, "SEND_BACKOFF_CAP_S", SEND_BACKOFF_CAP_S)
 NOTICE_FROM = env.text("NOTICE_FROM", "")
 SENDER_STOP_S = env.number("SENDER_STOP_S", 900, least=1, most=86_400)
 JOB_LOCK_URL = env.text("JOB_LOCK_URL", "")

@@ -96,13 +96,16 @@ class Policy:
 def declared(relations: Mapping[str, str], *, owner_locks: Iterable[str] = ()) -> Policy:
     """The standard table with what was declared of this org: `{"Visit__c.Account__r": "roll-up"}`, a kind of KINDS.
 
-    Raises ValueError for a name that is not `Object.Relation`.
+    Raises ValueError for a name that is not `Object.Relation`, as the name of the relation's field is not.
     """
     table = {name: dict(rules) for name, rules in STANDARD.items()}
     for name, kind in relations.items():
         object, dot, relation = name.partition(".")
         if not (object and dot and relation):
             raise ValueError(f"'{name}' should be Object.Relation, such as Visit__c.Account__r.")
+        if relation.endswith("__c") or (relation.endswith("Id") and relation != "Id"):
+            meant = f"{relation.removesuffix('__c')}__r" if relation.endswith("__c") else relation.removesuffix("Id")
+            raise ValueError(f"'{name}' names the field; write the relation, {object}.{meant}.")
         table.setdefault(object, {})[relation] = KINDS[kind]
     return Policy(relations=table, owner_locks=frozenset(owner_locks))
 

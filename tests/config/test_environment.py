@@ -62,6 +62,27 @@ def test_everything_wrong_is_reported_in_one_list() -> None:
         assert part in said
 
 
+def test_what_the_crm_could_never_take_is_refused_at_start() -> None:
+    said = start(
+        CRM_API_VERSION="abc",
+        CRM_EXTERNAL_ID_FIELD="Rota Id",
+        CRM_LAST_CAMPAIGN_FIELD="Last Campaign",
+        CRM_BACKOFF_FIRST_MS="500000",
+        CRM_ROADS="Contact=bulk1,Contact=bulk2",
+        CRM_RELATIONS="Visit__c.Account__r=lookup,Visit__c.Account__r=roll-up",
+    )
+    for part in (
+        "CRM_API_VERSION should be a version such as 59.0",
+        "CRM_EXTERNAL_ID_FIELD should be the API name of a field",
+        "CRM_LAST_CAMPAIGN_FIELD should be the API name of a field",
+        "CRM_BACKOFF_FIRST_MS is 500000, above CRM_BACKOFF_CAP_MS, which is 300000",
+        "CRM_ROADS names Contact twice",
+        "CRM_RELATIONS names Visit__c.Account__r twice",
+    ):
+        assert part in said
+    assert "CRM_API_VERSION should be" in start(CRM_API_VERSION="20.0")
+
+
 @pytest.mark.parametrize("timeout", [1, 20, 21, 50, 333, 600])
 def test_a_deadline_may_be_as_long_as_is_said_if_the_lease_outlasts_it(timeout: int) -> None:
     said = start(CRM_TIMEOUT_S=str(timeout), CRM_LEASE_S=str(max(60, 2 * timeout + 1)))

@@ -133,6 +133,15 @@ def test_a_relation_that_is_not_object_dot_relation_is_refused() -> None:
         declared({"Visit__c": "lookup"})
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("Visit__c.Account__c", "Visit__c.Account__r"), ("Opportunity.AccountId", "Opportunity.Account")],
+)
+def test_the_field_of_a_relation_is_refused_with_what_to_write(given: str, meant: str) -> None:
+    with pytest.raises(ValueError, match=f"'{given}' names the field; write the relation, {meant}."):
+        declared({given: "lookup"})
+
+
 def test_such_a_relation_is_found_by_the_system_check(settings: Any) -> None:
     assert the_relations_have_readable_names(None) == []
     settings.CRM_RELATIONS = {"Visit__c": "lookup"}
