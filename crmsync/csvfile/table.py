@@ -117,7 +117,7 @@ def open_table(
     if encoding:
         try:
             "".encode(encoding)
-        except LookupError as fault:
+        except (LookupError, ValueError) as fault:
             raise Unreadable(f"There is no encoding “{encoding}”. Known are: {', '.join(ENCODINGS)}.") from fault
         guess = Guess(encoding)
     if delimiter and len(delimiter) != 1:
@@ -152,9 +152,15 @@ def open_table(
 
 
 def first_lines(path: Path, encoding: str) -> list[str]:
-    """The whole lines a guess is made from."""
-    with open_text(path, encoding) as file:
-        lines = list(islice(whole_lines(iter(lambda: file.readline(LINE_MOST + 1), "")), SAMPLE_LINES))
+    """The whole lines a guess is made from. Raises Unreadable where the encoding does not fit from the start."""
+    try:
+        with open_text(path, encoding) as file:
+            lines = list(islice(whole_lines(iter(lambda: file.readline(LINE_MOST + 1), "")), SAMPLE_LINES))
+    except UnicodeError as fault:  # single bytes are marked; a missing byte order mark is told so
+        label, found = ENCODINGS.get(encoding, encoding), guess_encoding(path).name
+        raise Unreadable(
+            f"Line 1 is not in {label} ({fault}). The file seems to be in {ENCODINGS.get(found, found)}."
+        ) from fault
     size = 0
     for count, line in enumerate(lines):
         size += len(line)

@@ -134,6 +134,12 @@ def test_a_nul_character_is_reported_with_its_row(written):
     assert problems(records) == {2: "has a NUL character in it"}
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig\0", "undefined"])
+def test_an_encoding_that_does_not_fit_at_all_is_refused_in_words(written, encoding):
+    with pytest.raises(Unreadable, match=r"Line 1 is not in .* seems to be in UTF-8|There is no encoding"):
+        list(open_table(written("email,name\na@a.example,Jörg\n"), encoding=encoding).records())
+
+
 def test_bytes_of_another_encoding_midway_are_reported_with_their_row(written):
     good = "".join(f"n{number}@a.example,Novák {number}\n" for number in range(50))
     table = open_table(written(f"email,name\n{good}".encode() + b"b@a.example,M\xfcller\nc@a.example,C\n"))
