@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.utils import timezone
 
+from crmsync.arguments import whole
 from crmsync.contention import Contention, contention
 from crmsync.doctor.advice import advice
 from crmsync.doctor.locking import built_in
@@ -17,7 +18,7 @@ class Command(BaseCommand):
     help = "Lock failures by parent, hour and object, what else locks these objects, and advice. Changes nothing."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--days", type=int, default=7, help="how many days back from now (default 7)")
+        parser.add_argument("--days", type=whole(most=3_650), default=7, help="how many days back from now (default 7)")
         parser.add_argument("--offline", action="store_true", help="do not ask the org what else locks these objects")
         parser.add_argument("--json", action="store_true", help="one JSON object as the last line of stdout")
 

@@ -41,6 +41,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.as_json = options["json"]
+        if not options["file"].is_file():
+            what = "is a folder, not a file" if options["file"].is_dir() else "is not there"
+            self.fail(f"{options['file']} {what}: name the CSV file to push.", code=USAGE)
         try:
             self.run(options)
         except CallFailed as failed:
@@ -100,11 +103,11 @@ class Command(BaseCommand):
         ]
         self.say({"dry_run": True, **plan.as_counts()}, "\n".join(lines))
 
-    def fail(self, text: str) -> None:
+    def fail(self, text: str, *, code: int = FAILED) -> None:
         self.stderr.write(text)
         if self.as_json:
             self.stdout.write(json.dumps({"error": text}))
-        sys.exit(FAILED)
+        sys.exit(code)
 
     def say(self, counts: dict[str, Any], text: str) -> None:
         self.stdout.write(json.dumps(counts) if self.as_json else text)

@@ -98,6 +98,14 @@ def test_a_wrong_file_is_told_by_line_and_nothing_of_it_is_queued(
     assert not Batch.objects.exists() and not OutboxMessage.objects.exists()
 
 
+@pytest.mark.parametrize(("name", "says"), [("none.csv", "is not there"), (".", "is a folder, not a file")])
+def test_a_file_that_is_none_is_wrong_usage(
+    name: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, told = run(capsys, tmp_path / name)
+    assert code == 2 and f"{tmp_path / name} {says}" in told["error"]
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [
