@@ -6,12 +6,14 @@ bulk jobs, while the org takes none.
 """
 
 import logging
+from datetime import datetime
 from enum import Enum
 
 from django.conf import settings
 from django.db import connection
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from crmsync.backoff import delay_ms
 from crmsync.classify import Verdict
@@ -31,6 +33,24 @@ LOW_PAUSES = 15  # the allowance comes back over the day: looked at less often, 
 
 def may_write() -> bool:
     return not OrgState.objects.filter(Q(paused_until__gt=Now()) | Q(stopped_at__isnull=False)).exists()
+
+
+def not_writing() -> str:
+    """Who stopped writing to the org, or what it is paused for and until when, for people; "": it is written to."""
+    org, now = OrgState.objects.first(), timezone.now()
+    if org is None:
+        return ""
+    if org.stopped_at:
+        return f"Stopped by {org.stopped_by} on {utc(org.stopped_at)}: {org.stopped_reason or 'no reason given'}"
+    if org.paused_until and org.paused_until > now:
+        return f"Paused until {utc(org.paused_until)}: {org.paused_reason}"
+    if org.mass_paused_until and org.mass_paused_until > now:
+        return f"Mass updates are paused until {utc(org.mass_paused_until)}: {org.mass_paused_reason}"
+    return ""
+
+
+def utc(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def bulk_is_open() -> bool:
