@@ -13,13 +13,13 @@ from crmsync.describe import read_object
 from crmsync.doctor import asking
 from crmsync.doctor.contacts import Company, leads_of_accounts
 from crmsync.doctor.findings import Finding, Verdict
-from crmsync.doctor.objects import examine_object
+from crmsync.doctor.objects import accounts, examine_object
 from crmsync.errors import CallFailed, NoSuchObject, NotConfigured
 from crmsync.field_map import mapping_of
 from crmsync.gateway import NOT_SIGNED_IN, Org, connect
 from crmsync.lockkeys import long_id
 from crmsync.mapping import MAPPING
-from crmsync.models import AccountLeads
+from crmsync.models import AccountLeads, Batch
 
 LOW = 0.2
 """The share of a limit below which the doctor warns."""
@@ -124,7 +124,15 @@ def one_object(org: Org, name: str) -> Sequence[Finding]:
     except NoSuchObject:
         text = f"The org has no object {name}, or the user may not see it."
         return [Finding(f"{name}: access", Verdict.PROBLEM, text, f"Give the run-as user access to {name}.")]
+    if name == "Account" and not accounts_are_written():
+        return list(accounts(described, settings.CRM_EXTERNAL_ID_FIELD))
     return examine_object(described, mapping_of(name), external_id_field=settings.CRM_EXTERNAL_ID_FIELD)
+
+
+def accounts_are_written() -> bool:
+    """Whether a mass update has written accounts, or has named them as parents by their key."""
+    by_key = Batch.objects.filter(columns__contains=[f"Account.{settings.CRM_EXTERNAL_ID_FIELD}"])
+    return by_key.exists() or Batch.objects.filter(object="Account").exists()
 
 
 def assignment_rules(org: Org) -> Sequence[Finding]:

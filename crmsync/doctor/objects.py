@@ -8,7 +8,7 @@ from crmsync.kinds import cannot_hold, rota_writes
 from crmsync.mapping import PLACEHOLDER, ObjectMapping
 
 KEY_LENGTH = 36
-"""Characters of Rota's key of a lead, a UUID."""
+"""Characters of the longest key that Rota itself writes: a lead's, a UUID."""
 
 
 def access(described: ObjectInfo) -> Iterator[Finding]:
@@ -40,14 +40,29 @@ def external_id(described: ObjectInfo, field_name: str) -> Iterator[Finding]:
     if not field.unique:
         wrong.append("is not unique, so that two records could answer to one key")
     if field.type == "string" and field.length < KEY_LENGTH:
-        wrong.append(f"holds {field.length} characters of {KEY_LENGTH}")
+        wrong.append(f"holds {field.length} characters, and Rota's own keys have {KEY_LENGTH}")
     if not (field.createable and field.updateable):
         wrong.append("cannot be edited by this user")
     if wrong:
         text = f"{field_name} {'; it '.join(wrong)}."
         yield Finding(step, Verdict.PROBLEM, text, "Correct the field's settings and its field-level security.")
     else:
-        yield Finding(step, Verdict.OK, f"{field_name} is there: external id, unique, editable.")
+        says = f"{field_name} is there: external id, unique, editable."
+        if field.length:
+            says += f" It holds {field.length} characters; Rota's own keys have {KEY_LENGTH}."
+        yield Finding(step, Verdict.OK, says)
+
+
+def accounts(described: ObjectInfo, external_id_field: str) -> Iterator[Finding]:
+    """Account where nothing was written to it yet: Rota reads accounts, and only a person's file needs more."""
+    name = described.name
+    yield Finding(f"{name}: access", Verdict.OK, "The user may read accounts; Rota writes none by itself.")
+    lacking = [each for each in external_id(described, external_id_field) if each.verdict != Verdict.OK]
+    for each in (*lacking, *(each for each in access(described) if each.verdict != Verdict.OK)):
+        only = (
+            f"That matters only to a mass update of accounts, or one that names parents by {name}.{external_id_field}"
+        )
+        yield Finding(each.step, Verdict.OK, f"{each.says} {only}.", f"If you want that: {each.fix}")
 
 
 def fields(described: ObjectInfo, table: ObjectMapping, external_id_field: str) -> Iterator[Finding]:

@@ -8,10 +8,11 @@ from crmsync.doctor.contacts import Company, host_of
 from crmsync.doctor.examine import Person, examine
 from crmsync.doctor.findings import Verdict
 from crmsync.gateway import connect
-from crmsync.models import AccountLeads
+from crmsync.models import AccountLeads, Batch
+from tests.crmsync.push.test_cancelling import batch_of
 from tests.crmsync.sandbox_org import SandboxOrg
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def found(*people: Person) -> list[tuple[str, str, str]]:
@@ -102,6 +103,14 @@ def test_where_leads_of_accounts_are_contacts_the_accounts_are_asked_about(org: 
         ("warning", "Blue's account 001000000000999AAA is not in the org"),
         ("ok", "1 of 3 accounts have no id of the org: their leads stay leads."),
     ]
+
+
+def test_accounts_are_examined_as_the_others_once_a_file_has_written_them(org: SandboxOrg, settings: Any) -> None:
+    settings.CRM_EXTERNAL_ID_FIELD = "Other_Id__c"
+    assert "problem Account: Other_Id__c" not in bad()
+    batch_of("one")
+    Batch.objects.update(columns=["Other_Id__c", "Account.Other_Id__c"])
+    assert "problem Account: Other_Id__c" in bad()
 
 
 def test_a_question_that_the_org_does_not_answer_is_unknown_and_the_others_go_on(org: SandboxOrg) -> None:

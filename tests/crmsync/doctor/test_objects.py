@@ -7,7 +7,7 @@ import pytest
 
 from crmsync.describe import FieldInfo, ObjectInfo
 from crmsync.doctor.findings import Verdict
-from crmsync.doctor.objects import examine_object
+from crmsync.doctor.objects import accounts, examine_object
 from crmsync.mapping import ObjectMapping
 
 TABLE = ObjectMapping(fields={"email": "Email", "company": "Company"}, required=("Company",), lengths={"Company": 255})
@@ -89,3 +89,16 @@ def test_an_owner_that_is_not_sent_fills_no_field() -> None:
     known = described(OwnerId={"type": "reference", "nillable": False, "needed": True})
     assert wrong(known) == [("Lead: required", Verdict.PROBLEM)]
     assert wrong(known, {"owner": "OwnerId"}) == []
+
+
+def test_accounts_that_rota_only_reads_need_no_key_and_the_hint_says_who_would_need_it() -> None:
+    known = replace(described(without="Rota_Id__c"), name="Account", createable=False)
+    found = list(accounts(known, "Rota_Id__c"))
+    assert {each.verdict for each in found} == {Verdict.OK}
+    assert "names parents by Account.Rota_Id__c" in found[1].says and "Add a text field Rota_Id__c" in found[1].fix
+
+
+def test_how_long_a_key_may_be_is_said_beside_how_long_those_of_rota_are() -> None:
+    found = examine_object(described(Rota_Id__c={"length": 64}), TABLE, external_id_field="Rota_Id__c")
+    (says,) = [each.says for each in found if each.step == "Lead: Rota_Id__c"]
+    assert "It holds 64 characters; Rota's own keys have 36." in says
