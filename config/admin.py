@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django_q import admin as q2  # noqa: F401 - registers its screens, so that they can be replaced here
 from django_q.models import Failure, OrmQ, Schedule, Success
 
-from crmsync.desk.lists import Facts
+from crmsync.desk.lists import Facts, SoundKeys
 from crmsync.desk.words import short, span
 
 for replaced in (Failure, OrmQ, Schedule, Success):
@@ -60,7 +60,7 @@ admin.site.unregister(User)
 
 
 @admin.register(User)
-class KeptUserAdmin(UserAdmin):
+class KeptUserAdmin(SoundKeys, UserAdmin):
     """People. They are made inactive instead of deleted: the history names them. What they may do, their groups say."""
 
     fieldsets = (

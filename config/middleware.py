@@ -4,7 +4,7 @@ import re
 import uuid
 from collections.abc import Callable
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 POLICY = (
@@ -26,6 +26,18 @@ class RequestIdMiddleware:
         response = self.get_response(request)
         response["X-Request-Id"] = request.id  # type: ignore[attr-defined]
         return response
+
+
+class NoNulMiddleware:
+    """Postgres takes no NUL in a text, so no address that holds one can name anything: 400, before anybody looks."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if "\0" in request.path or "%00" in request.META.get("QUERY_STRING", ""):
+            return HttpResponseBadRequest("The address has a NUL character in it.", content_type="text/plain")
+        return self.get_response(request)
 
 
 class ContentSecurityPolicyMiddleware:
