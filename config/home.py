@@ -7,6 +7,7 @@ who has it open asks again every few seconds.
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.core.cache import cache
 from django.db import connection
 from django.db.models import Count, QuerySet
@@ -15,8 +16,9 @@ from django.utils import timezone
 from config.pauses import Pause, pauses
 from crmsync.desk.lists import count_up_to
 from crmsync.desk.words import age, capped, span
-from crmsync.models import DeadLetter, LockFailure, OutboxMessage
+from crmsync.models import Attempt, BulkJob, DeadLetter, LockFailure, OutboxMessage
 from crmsync.moves.open_batches import waiting_since
+from crmsync.moves.org import not_writing
 from outreach.models import Campaign, Message
 from outreach.moves.sending import seen
 from routing.explain import lag_in_short
@@ -31,6 +33,7 @@ LATE_AFTER = {
     OutboxMessage.Priority.INTERACTIVE: timedelta(seconds=30),
     OutboxMessage.Priority.MASS: timedelta(hours=1),
 }
+STILL_AFTER = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -62,11 +65,17 @@ class TeamTable:
 
 @dataclass(frozen=True)
 class Overdue:
-    """The oldest due message of a priority: how long it has been due, and whether that is late."""
+    """The oldest due message of a priority: how long it has been due, whether that is late, and whether nothing of that
+    priority has moved lately though it may."""
 
     label: str
     age: str
     late: bool
+    still: bool = False
+
+    @property
+    def words(self) -> str:
+        return "standing still" if self.still else "late" if self.late else "in time"
 
 
 @dataclass(frozen=True)
@@ -101,7 +110,7 @@ class Numbers:
 
     @property
     def late(self) -> bool:
-        return any(row.late for row in self.overdue)
+        return any(row.late or row.still for row in self.overdue)
 
 
 def numbers() -> Numbers:
@@ -168,8 +177,18 @@ def overdue(now: datetime) -> list[Overdue]:
     for priority, late_after in LATE_AFTER.items():
         if due_at := oldest[priority]:
             waited = max(timedelta(0), now - due_at)
-            found.append(Overdue(str(priority.label), span(now - waited, now), waited > late_after))
+            still = priority == OutboxMessage.Priority.MASS and waited > STILL_AFTER and mass_stands_still(now)
+            found.append(Overdue(str(priority.label), span(now - waited, now), waited > late_after, still))
     return found
+
+
+def mass_stands_still(now: datetime) -> bool:
+    """Nothing of a mass update has had an outcome lately, nobody has paused the org, and no bulk job is under way."""
+    if not_writing() or BulkJob.objects.unfinished().exists():
+        return False
+    begun = now - STILL_AFTER - timedelta(seconds=settings.CRM_TIMEOUT_S)
+    tries = Attempt.objects.filter(begun_at__gte=begun, ended_at__gte=now - STILL_AFTER)
+    return not tries.filter(message__priority=OutboxMessage.Priority.MASS).exists()
 
 
 def team_tables() -> tuple[list[TeamTable], int]:

@@ -15,7 +15,7 @@ from django.utils.html import strip_tags
 from config.home import Row, numbers
 from crmsync import outbox
 from crmsync.desk.words import short
-from crmsync.models import FailureKind, OrgState, OutboxMessage
+from crmsync.models import Attempt, Claim, FailureKind, OrgState, OutboxMessage
 from outreach.models import Campaign, Enrolment, Message, Recipient, SendingState
 from routing import members, turns
 from routing.by_hand import assign_now
@@ -87,6 +87,35 @@ def test_an_interactive_message_is_late_after_half_a_minute(seconds, late):
     (oldest,) = numbers().overdue
 
     assert (oldest.label, oldest.late, oldest.age.split(".")[0]) == ("Interactive", late, str(seconds))
+
+
+def make_mass(*, seconds):
+    with transaction.atomic():
+        pk = outbox.enqueue(object="Contact", external_id="m", fields={"title": "x"}, priority=outbox.Priority.MASS)
+    OutboxMessage.objects.filter(pk=pk).update(due_at=timezone.now() - timedelta(seconds=seconds))
+    return OutboxMessage.objects.get(pk=pk)
+
+
+def test_mass_rows_that_are_due_while_nothing_moves_are_shown_as_standing_still():
+    make_mass(seconds=120)
+    (oldest,) = numbers().overdue
+    assert (oldest.late, oldest.words) == (False, "standing still")
+    assert numbers().late
+    page = logged_in().get(reverse("admin:index")).content.decode()
+    assert '<small class="bad">standing still · mass update</small>' in page
+
+
+@pytest.mark.parametrize("because", ["new", "moves", "paused", "stopped"])
+def test_mass_rows_that_wait_for_a_reason_do_not_stand_still(because):
+    row, now = make_mass(seconds=5 if because == "new" else 120), timezone.now()
+    if because == "moves":
+        claim = Claim.objects.create(worker="w", lease_until=now + timedelta(minutes=1))
+        Attempt.objects.create(message=row, claim=claim, number=1, begun_at=now, ended_at=now, outcome="delivered")
+    if because == "paused":
+        pause_org(mass_paused_until=now + timedelta(hours=1), mass_paused_reason="calls run low")
+    if because == "stopped":
+        pause_org(stopped_at=now, stopped_by="ops", stopped_reason="release")
+    assert [due.words for due in numbers().overdue] == ["in time"]
 
 
 def test_lock_failures_are_counted_apart_from_other_dead_letters():
