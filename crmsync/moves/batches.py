@@ -66,7 +66,10 @@ def columns_of(file: File, object: str, operation: Operation, by: str) -> dict[s
 
 
 def detail_of(batch: Batch) -> str:
-    return f"Mass update {batch.pk} of {batch.created_at:%Y-%m-%d %H:%M} UTC by {batch.created_by} has all its rows."
+    told = f"Mass update {batch.pk} of {batch.created_at:%Y-%m-%d %H:%M} UTC by {batch.created_by}"
+    if batch.status == Batch.Status.LOADING:
+        return f"{told} is being queued: {batch.rows_queued:,} of {batch.rows_total:,} rows so far."
+    return f"{told} has all its rows."
 
 
 def offer(

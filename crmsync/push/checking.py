@@ -17,7 +17,7 @@ from crmsync.csvfile import Table, Unreadable, open_table, trimmed
 from crmsync.models import Operation
 from crmsync.push.columns import Asked, Column, Columns, parent_of, read_columns
 from crmsync.push.problems import Problem, Problems
-from crmsync.push.values import EMPTIED, Wrong, typed
+from crmsync.push.values import EMPTIED, Wrong, shown, typed
 
 NO_KEYS = {".", ".."}
 
@@ -167,7 +167,7 @@ def parent_value(column: Column, text: str) -> str:
     if column.by_id:
         return str(typed(column.field, text))
     if text in NO_KEYS:
-        raise Wrong(f"cannot be {text}")
+        raise Wrong(f"cannot be {shown(text)}: no address can name it")
     return text
 
 
@@ -175,7 +175,7 @@ def unusable_key(key: str, column: Column) -> str:
     if not key or key == EMPTIED:
         return "is missing"
     if key in NO_KEYS:
-        return f"cannot be {key}"
+        return f"cannot be {shown(key)}: no address can name it"
     if column.field.length and len(key) > column.field.length:
         return f"has {len(key):,} characters; it holds {column.field.length:,}"
     return ""

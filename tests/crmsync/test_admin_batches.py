@@ -60,6 +60,33 @@ def test_a_file_is_queued_after_its_plan_was_seen(org: SandboxOrg, staff: Client
     assert "pushed before" in said(answer)[0]
 
 
+def test_the_same_file_while_the_first_is_still_being_queued_is_told_so(org: SandboxOrg, staff: Client) -> None:
+    upload(staff)
+    upload(staff)
+    first, second = Batch.objects.order_by("pk")
+    staff.post(reverse("admin:crmsync_batch_go", args=[first.pk]))
+    answer = staff.post(reverse("admin:crmsync_batch_go", args=[second.pk]), follow=True)
+    assert "is being queued: 0 of 2 rows so far" in said(answer)[-1]
+
+
+def test_no_button_is_offered_that_would_do_nothing(staff: Client) -> None:
+    batch = batch_of("one")
+    page = ask(staff, BATCH, "resume_selected", batch.pk).content.decode()
+    assert "Resume 0" not in page and ">Back</a>" in page
+    page = staff.get(reverse("admin:crmsync_lockfailure_retry_all")).content.decode()
+    assert "Retry all 0</button>" not in page and ">Back</a>" in page
+
+
+def test_a_filter_that_matches_nothing_does_not_say_that_there_is_nothing(staff: Client) -> None:
+    put_contacts("hot", 2)
+    run_sql(
+        "UPDATE crmsync_outboxmessage SET status = 'dead', settled_at = now(), failure_kind = 'permanent'"
+        " WHERE status = 'pending'"
+    )
+    page = staff.get(f"{listed('crmsync_deadletter')}?failure_kind=zzz").content.decode()
+    assert "Nothing matches." in page and "No dead letters." not in page
+
+
 def test_what_is_wrong_with_a_file_is_told_by_line(org: SandboxOrg, staff: Client) -> None:
     page = upload(staff, "Rota_Id__c,LastName\nC-1,A\nC-1,B\n").content.decode()
     assert "1 problem in the file" in page and "line 3: Rota_Id__c is that of line 2" in page

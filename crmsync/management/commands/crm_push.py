@@ -7,7 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from crmsync.errors import CallFailed, CrmSyncError
+from crmsync.desk.words import plural
+from crmsync.errors import NO_ANSWER, NOT_CONNECTED, CallFailed, CrmSyncError
 from crmsync.flows.push import Looked, look, push
 from crmsync.gateway import connect
 from crmsync.models import Batch, Operation
@@ -47,7 +48,10 @@ class Command(BaseCommand):
         try:
             self.run(options)
         except CallFailed as failed:
-            self.fail(f"The org did not answer the question what it knows: {failed}")
+            fault = failed.fault
+            answered = fault.code not in (NOT_CONNECTED, NO_ANSWER)
+            what = "The org refused to say what it knows" if answered else "The org did not say what it knows"
+            self.fail(f"{what}: {fault.code or fault.status} {fault.text[:200]}. See crm_doctor.")
         except (CrmSyncError, OSError) as error:
             self.fail(str(error))
 
@@ -88,7 +92,7 @@ class Command(BaseCommand):
         told = [{"line": problem.line, "text": problem.text} for problem in problems.found[:SHOWN]]
         self.say(
             {"queued": 0, "problems": problems.count, "first": told},
-            f"Nothing was queued: {problems.count:,} problems.",
+            f"Nothing was queued: {plural(problems.count, 'problem')}.",
         )
         raise SystemExit(FAILED)
 

@@ -98,6 +98,28 @@ def test_a_wrong_file_is_told_by_line_and_nothing_of_it_is_queued(
     assert not Batch.objects.exists() and not OutboxMessage.objects.exists()
 
 
+def test_an_org_that_refuses_the_login_is_said_to_refuse_it(
+    org: SandboxOrg, settings: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = file_of(tmp_path, "Rota_Id__c,LastName", "C-1,A")
+    settings.CRM_CLIENT_SECRET = "not the one"
+    code, told = run(capsys, path)
+    assert code == 1 and told["error"].startswith("The org refused to say what it knows: invalid_client")
+    settings.CRM_URL = "http://127.0.0.1:1"
+    code, told = run(capsys, path)
+    assert code == 1 and told["error"].startswith("The org did not say what it knows: NOT_CONNECTED")
+
+
+def test_one_problem_is_one_and_a_key_that_is_a_dot_is_shown_as_it_is(
+    org: SandboxOrg, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with pytest.raises(SystemExit):
+        call_command("crm_push", str(file_of(tmp_path, "Rota_Id__c,LastName", ".,A")), "--object", "Contact")
+    told = capsys.readouterr()
+    assert "Nothing was queued: 1 problem." in told.out
+    assert "Rota_Id__c cannot be “.”" in told.err
+
+
 @pytest.mark.parametrize(("name", "says"), [("none.csv", "is not there"), (".", "is a folder, not a file")])
 def test_a_file_that_is_none_is_wrong_usage(
     name: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
