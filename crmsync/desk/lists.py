@@ -55,11 +55,11 @@ class SoundKeys(admin.ModelAdmin):
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         return super().get_object(request, object_id, from_field) if self.can_be(object_id) else None
 
-    def response_action(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
+    def response_action(self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **more: Any) -> Any:
         if not all(map(self.can_be, request.POST.getlist(ACTION_CHECKBOX_NAME))):
             self.message_user(request, "No such row: nothing was changed.", messages.WARNING)
             return HttpResponseRedirect(request.get_full_path())
-        return super().response_action(request, queryset)
+        return super().response_action(request, queryset, *args, **more)
 
 
 class BigList(SoundKeys):
