@@ -3,6 +3,7 @@
 import hashlib
 import math
 import secrets
+from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -49,7 +50,7 @@ def admit(*, token: str) -> Agent:
     Raises TokenRefused for a token that is unknown or revoked, RateReached with the seconds to wait.
     """
     with transaction.atomic(durable=True), connection.cursor() as cursor:
-        values = {"digest": digest_of(token), "rate": settings.AGENT_RATE_PER_MIN}
+        values: dict[str, Any] = {"digest": digest_of(token), "rate": settings.AGENT_RATE_PER_MIN}
         cursor.execute(CHARGE, values)
         charged = cursor.fetchone()
         if charged is None:

@@ -13,6 +13,6 @@ DROP FUNCTION IF EXISTS outreach_settle(
 
 class Migration(migrations.Migration):
 
-    dependencies = [("outreach", "0010_quick_checks")]
+    dependencies = [("outreach", "0011_keys_in_lower_case")]
 
     operations = [migrations.RunSQL(DROP + SQL.read_text(), migrations.RunSQL.noop)]

@@ -12,7 +12,7 @@ ANEW = "DROP FUNCTION IF EXISTS outreach_gate(uuid, bigint, int, text, text, tex
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('outreach', '0010_quick_checks'),
+        ('outreach', "0012_overruled"),
         ('routing', '0013_runs'),
     ]
 
