@@ -12,7 +12,7 @@ from outreach.models import ProviderEvent
 
 Kind = ProviderEvent.Kind
 HARD = (None, "bounced", "invalid")
-"""Reasons (in django-anymail's words) for which a bounce means a dead mailbox, where the provider has no word itself."""
+"""Reasons (in django-anymail's words) for which a bounce means a dead mailbox, where the provider has none itself."""
 FOR_NOW = ("softbounce", "soft_bounce", "transient", "temporary", "undetermined")
 FOR_GOOD = ("hardbounce", "hard_bounce", "permanent")
 """The providers' own words, which anymail does not pass on, and which go before its reasons."""
