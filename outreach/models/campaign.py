@@ -35,7 +35,7 @@ class Campaign(models.Model):
         draft -> scheduled           launched for later
         scheduled -> running         its time has come
         scheduled, running -> paused -> running
-        running -> finished          nobody enrolled is left, nothing is in doubt
+        scheduled, running -> finished   nobody enrolled is left, nothing is in doubt
         """
 
         DRAFT = "draft", "Draft"

@@ -129,7 +129,10 @@ def start_due() -> int:
 
 
 def finish_done() -> int:
-    """Finish the running campaigns in which nobody is left and nothing is due, held or in doubt; return how many."""
+    """Finish the campaigns in which nobody is left and nothing is due, held or in doubt; return how many.
+
+    Also those that have not started yet: their leads are enrolled at the launch, nobody joins later.
+    """
     of_campaign = {"campaign": OuterRef("pk")}
     left = (
         Enrolment.objects.filter(**of_campaign, ended_at=None),
@@ -137,7 +140,7 @@ def finish_done() -> int:
         Message.objects.filter(**of_campaign, status=Message.Status.IN_DOUBT),
         Claim.objects.live().filter(**of_campaign),
     )
-    done = Campaign.objects.running().filter(*(~Exists(rows) for rows in left))
+    done = Campaign.objects.filter(status__in=Campaign.PAUSABLE).filter(*(~Exists(rows) for rows in left))
     return done.update(status=Campaign.Status.FINISHED)
 
 

@@ -8,6 +8,7 @@ from django.core.cache import cache
 from django.db import connection, transaction
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from outreach.errors import ChangedMeanwhile, WrongState
 from outreach.flows import launching
@@ -105,6 +106,15 @@ def test_what_was_launched_is_frozen_on_its_page_and_under_an_open_form(staff: C
 
     with pytest.raises(WrongState), transaction.atomic():
         campaigns.hold_draft(campaign_id=campaign.pk)
+
+
+@pytest.mark.parametrize("day", ["9999-12-31", "9999-12-30", "0001-01-01"])
+def test_the_launch_page_takes_every_day_of_the_calendar(staff: Client, day: str) -> None:
+    campaign = make_campaign()
+    make_leads(2)
+    url = reverse("admin:outreach_campaign_launch", args=[campaign.pk])
+    assert staff.post(url, {"until": day, "everybody": "on"}).status_code == 200
+    assert staff.post(url, {"since": day}).status_code == 200
 
 
 def test_a_form_sent_just_after_the_launch_changes_nothing_and_says_so(
@@ -279,6 +289,18 @@ def test_finishing_takes_everybody_out_and_leaves_what_is_on_its_way(staff: Clie
 def test_a_campaign_in_which_nothing_is_on_its_way_is_finished_at_once_even_paused(staff: Client) -> None:
     campaign = make_running(leads=2)
     confirm(staff, CAMPAIGN, "pause_selected", campaign.pk)
+
+    assert said(confirm(staff, CAMPAIGN, "finish_selected", campaign.pk)) == ["Finished 1. Took out 2 leads."]
+    campaign.refresh_from_db()
+    assert campaign.status == "finished"
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_campaign_that_waits_for_its_day_is_finished_at_once(staff: Client, paused: bool) -> None:
+    campaign = make_running(leads=2, starts_at=timezone.now() + timedelta(days=30))
+    assert campaign.status == "scheduled"
+    if paused:
+        confirm(staff, CAMPAIGN, "pause_selected", campaign.pk)
 
     assert said(confirm(staff, CAMPAIGN, "finish_selected", campaign.pk)) == ["Finished 1. Took out 2 leads."]
     campaign.refresh_from_db()
