@@ -11,6 +11,7 @@ from outreach.errors import BadAddress
 from outreach.mail.addresses import wire_address
 from outreach.mail.providers import PROVIDERS
 from outreach.mail.timing import longest_batch_s
+from outreach.moves import redis_lock
 
 CHECKS = "outreach"
 
@@ -79,8 +80,13 @@ def a_provider_is_known_and_the_only_road(app_configs: Sequence[Any] | None, **k
 
 @register(CHECKS)
 def the_job_lock_is_in_redis_or_here(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
-    """A URL of anything else would look like a lock and be none."""
+    """A URL of anything else would look like a lock and be none. Redis need not be there yet."""
     url = settings.JOB_LOCK_URL
     if url and not url.startswith(("redis://", "rediss://", "unix://")):
-        return [Error("JOB_LOCK_URL should begin with redis://, rediss:// or unix://.", id="outreach.E007")]
+        return [Error("JOB_LOCK_URL should begin with redis://, rediss:// or unix://.", id="outreach.E008")]
+    try:
+        if url:
+            redis_lock.client(url)
+    except ValueError as fault:
+        return [Error(f"JOB_LOCK_URL cannot be read: {fault}.", id="outreach.E008")]
     return []

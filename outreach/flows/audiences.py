@@ -62,7 +62,7 @@ def filtered(
         leads = leads.filter(Exists(ImportRow.objects.filter(lead=OuterRef("pk"), of=imported, verdict__in=MEANT)))
     if since is not None:
         leads = leads.filter(created_at__gte=midnight(since))
-    if until is not None:
+    if until is not None and until < dt.date.max:  # no day comes after that one
         leads = leads.filter(created_at__lt=midnight(until + dt.timedelta(days=1)))
     return Chosen(tuple(leads.order_by("pk").values_list("pk", flat=True)))
 

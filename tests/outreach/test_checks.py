@@ -1,10 +1,13 @@
 """Times that depend on each other are compared at start, not found out by mailing somebody twice."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.checks import run_checks
 
+from outreach import checks
 from outreach.checks import CHECKS
 
 
@@ -52,6 +55,19 @@ def test_a_provider_is_one_that_rota_knows_with_its_key_and_without_a_relay_besi
 
 def test_a_job_lock_anywhere_but_in_redis_is_refused_at_start(settings: Any) -> None:
     settings.JOB_LOCK_URL = "memcached://localhost"
-    assert found() == ["outreach.E007"]
+    assert found() == ["outreach.E008"]
     settings.JOB_LOCK_URL = "redis://localhost:6379/0"
     assert found() == []
+
+
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:notaport", "redis://127.0.0.1:99999", "redis://[::1"])
+def test_a_job_lock_whose_address_cannot_be_read_is_refused_at_start(settings: Any, url: str) -> None:
+    settings.JOB_LOCK_URL = url
+    assert found() == ["outreach.E008"]
+
+
+def test_every_check_has_ids_of_its_own() -> None:
+    text = Path(checks.__file__).read_text()
+    by_check = [set(re.findall(r"outreach\.E\d+", part)) for part in text.split("@register")]
+    ids = [one for several in by_check for one in several]
+    assert sorted(ids) == sorted(set(ids))

@@ -16,6 +16,7 @@ from outreach.audit.times import Clock
 from outreach.checks import CHECKS
 from outreach.errors import NotALog
 from outreach.flows.auditing import Audit, audit
+from outreach.management.arguments import positive
 
 SHOWN = 50
 LONGEST = 1_000_000
@@ -47,14 +48,14 @@ class Command(BaseCommand):
         parser.add_argument("--year", type=int, help="year of the last line, where the times have none (the newest)")
         parser.add_argument(
             "--within",
-            type=float,
+            type=positive,
             default=settings.QUIET_PERIOD_H,
             metavar="HOURS",
             help="mails further apart are no double unless they say so (QUIET_PERIOD_H)",
         )
         parser.add_argument(
             "--lease",
-            type=float,
+            type=positive,
             default=settings.CLAIM_LEASE_S,
             metavar="SECONDS",
             help="two workers no further apart are parallel (CLAIM_LEASE_S)",

@@ -9,7 +9,11 @@ from django.core.management.base import BaseCommand
 
 from outreach.checks import CHECKS
 from outreach.flows import sender
+from outreach.management.arguments import job, positive, whole
 from outreach.models import Message
+
+BATCH_MOST = 1_000
+"""As for SEND_BATCH."""
 
 
 class Command(BaseCommand):
@@ -17,13 +21,16 @@ class Command(BaseCommand):
 
     help = (
         "Send the campaign mail that is due, for SEND_BUDGET_S seconds at most, and say what was done. Exit 0 also "
-        "when another run holds the job lock, which is said in a line; exit 3 when the relay or a switch stopped it."
+        "when another run holds the job lock, which is said in a line; exit 3 when the relay or a switch stopped it, "
+        "exit 2 for wrong usage."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--job", default=sender.JOB, help="run beside senders of other names; claims are disjoint")
-        parser.add_argument("--batch", type=int, default=None, help="messages claimed at once")
-        parser.add_argument("--budget", type=float, default=None, metavar="SECONDS", help="begin nothing after that")
+        parser.add_argument(
+            "--job", type=job, default=sender.JOB, help="run beside senders of other names; claims are disjoint"
+        )
+        parser.add_argument("--batch", type=whole(most=BATCH_MOST), help="messages claimed at once")
+        parser.add_argument("--budget", type=positive, metavar="SECONDS", help="begin nothing after that")
         parser.add_argument("--dry-run", action="store_true", help="only count what is due")
         parser.add_argument("--json", action="store_true", help="one JSON object as the last line of stdout")
 

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand
 
 from outreach.checks import CHECKS
 from outreach.flows import notices, sender
+from outreach.management.arguments import job
 
 
 class Command(BaseCommand):
@@ -20,7 +21,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--job", default=notices.JOB, help="run beside senders of other names")
+        parser.add_argument("--job", type=job, default=notices.JOB, help="run beside senders of other names")
         parser.add_argument("--dry-run", action="store_true", help="only count the reps who would be written to")
         parser.add_argument("--json", action="store_true", help="one JSON object as the last line of stdout")
 
