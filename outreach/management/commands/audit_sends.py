@@ -33,10 +33,10 @@ class Command(BaseCommand):
     requires_system_checks = [CHECKS]
 
     help = (
-        "Read mail logs (Postfix's, provider events as JSON lines, CSV; packed or not, in any order, - for standard "
+        "Read mail logs (Postfix's, provider events as JSON, CSV; packed or not, in any order, - for standard "
         "input), join them with Rota's ledger where it has one, and say which addresses got two mails, by which "
         "workers, how far apart, whether that is parallel workers, a retry or two campaigns, and which layer let it "
-        "through. Exit 3 where somebody was mailed twice."
+        "through. Exit 3 where somebody was mailed twice, 2 where a file is no mail log or nothing in it can be used."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from outreach.audit.times import Order
 from outreach.errors import NotALog
 from outreach.flows.auditing import audit
 from tests.outreach.audit.logs import CLOCK, LIMITS, audited, kinds, lines, queued, tried
@@ -162,7 +163,8 @@ def test_dates_that_may_be_either_are_refused_unless_it_is_said_which_they_are(t
     unclear = US.replace("29", "04")
     with pytest.raises(NotALog, match="--dates dmy or --dates mdy"):
         audited(tmp_path, unclear)
-    for order, first in (("mdy", "2026-11-03"), ("dmy", "2026-03-11")):
+    orders: tuple[tuple[Order, str], ...] = (("mdy", "2026-11-03"), ("dmy", "2026-03-11"))
+    for order, first in orders:
         clock: Any = replace(CLOCK, order=order)
         mail = audited(tmp_path, unclear, clock=clock).doubles[0].as_dict()["mails"][0]
         assert mail["at"].startswith(first)
