@@ -20,12 +20,12 @@ def whole(*, least: int = 1, most: int) -> Callable[[str], int]:
     return read
 
 
-def seconds(text: str) -> float:
-    """A time in seconds: above nothing, and not endless."""
+def positive(text: str) -> float:
+    """A number above 0, and not endless."""
     try:
         number = float(text)
     except ValueError:
         number = 0
     if not 0 < number < math.inf:
-        raise ArgumentTypeError(f"{text} is not a number of seconds above 0")
+        raise ArgumentTypeError(f"{text} is not a number above 0")
     return number

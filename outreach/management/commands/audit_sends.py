@@ -10,13 +10,13 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from crmsync.arguments import positive
 from crmsync.paths import given_path
 from outreach.audit.doubles import HOLDS, Double, Limits, words
 from outreach.audit.times import Clock
 from outreach.checks import CHECKS
 from outreach.errors import NotALog
 from outreach.flows.auditing import Audit, audit
-from outreach.management.arguments import positive
 
 SHOWN = 50
 LONGEST = 1_000_000

@@ -7,9 +7,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from crmsync.arguments import positive, whole
 from outreach.checks import CHECKS
 from outreach.flows import sender
-from outreach.management.arguments import job, positive, whole
+from outreach.management.arguments import job
 from outreach.models import Message
 
 BATCH_MOST = 1_000
