@@ -179,11 +179,6 @@ def unstorable(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[
             yield from unstorable(item, (*place, index))
 
 
-def storable_text(text: str) -> str:
-    """The text, with a replacement character for each that Postgres cannot store."""
-    return UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
 def path_of(place: tuple[str | int, ...]) -> str:
     """The place in words people know: answers[0].text. Cut short where names are very long."""
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")

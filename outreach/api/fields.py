@@ -5,7 +5,8 @@ from typing import Annotated, Any
 from ninja import Field
 from pydantic import AfterValidator, BeforeValidator, StringConstraints
 
-from routing.normalise import UNSTORABLE, storable_text
+from outreach.mail.storable import storable
+from routing.normalise import UNSTORABLE
 
 ID_MOST = 2**63 - 1
 
@@ -19,7 +20,7 @@ def plain(text: str) -> str:
 
 def mended(given: Any) -> Any:
     """A text with what cannot be stored replaced, for the field's own rules to judge; anything else as it is."""
-    return storable_text(given) if isinstance(given, str) else given
+    return storable(given) if isinstance(given, str) else given
 
 
 Id = Annotated[int, Field(ge=1, le=ID_MOST)]

@@ -8,6 +8,7 @@ from email.policy import SMTPUTF8
 from email.utils import parseaddr
 
 from outreach.mail.compose import Mail
+from outreach.mail.writing import quoted
 
 HEADERS = ("List-Unsubscribe", "List-Unsubscribe-Post", "Auto-Submitted")
 
@@ -40,5 +41,12 @@ def sender_in(value: str) -> str:
     """
     line = "".join(value.splitlines())
     written, address = parseaddr(line)
-    name = str(make_header(decode_header(written)))
-    return line if "=?" in name else str(Address(display_name=name, addr_spec=address))
+    name = str(make_header(decode_header(written))) if "=?" in written else ""
+    if not name or "=?" in name:
+        return line
+    return str(Address(display_name=name, addr_spec=address)) if is_even(name) else f"{quoted(name)} <{address}>"
+
+
+def is_even(name: str) -> bool:
+    """It has one space between words and no other, so that it reads the same without quotes."""
+    return name == " ".join(name.split())

@@ -12,7 +12,7 @@ from outreach.models import ProviderEvent
 
 Kind = ProviderEvent.Kind
 HARD = (None, "bounced", "invalid")
-"""Reasons (in django-anymail's words) for which a bounce means a dead mailbox, where the provider has none itself."""
+"""Reasons (django-anymail's words) for which a bounce means a dead mailbox, where the provider has no own word."""
 FOR_NOW = ("softbounce", "soft_bounce", "transient", "temporary", "undetermined")
 FOR_GOOD = ("hardbounce", "hard_bounce", "permanent")
 """The providers' own words, which anymail does not pass on, and which go before its reasons."""

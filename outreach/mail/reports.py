@@ -14,7 +14,6 @@ from outreach.errors import BadAddress, BadReport
 from outreach.mail.addresses import wire_address
 from outreach.mail.storable import storable
 from outreach.models import ProviderEvent
-from routing.normalise import storable_text
 
 Kind = ProviderEvent.Kind
 WORDS = {
@@ -96,7 +95,7 @@ def digest_of(said: Any) -> str:
 
 def text_in(given: Any) -> str:
     """What is reported, as a text that can be stored: one odd character in a bounce does not lose the bounce."""
-    return storable_text(str(given or "")).strip()
+    return storable(str(given or "")).strip()
 
 
 def mail_id_in(given: Any) -> str:

@@ -101,7 +101,7 @@ def checked(name: str) -> str:
 def refuse_broken_braces(node: TextNode) -> None:
     """Raise BadTemplate where a text has braces that the engine did not read: people would get them as they are."""
     if broken := BRACES.search(node.s):
-        line = (getattr(node.token, "lineno", None) or 1) + node.s.count("\n", 0, broken.start())
+        line = (node.token and node.token.lineno or 1) + node.s.count("\n", 0, broken.start())
         near = node.s[broken.start() : broken.start() + 40] if broken[0] != "}}" else node.s[: broken.end()][-40:]
         near = " ".join(near.split())
         raise BadTemplate(f"Braces are opened by {{{{ and closed by }}}} in the same line. In line {line}: {near}")

@@ -38,15 +38,21 @@ def free_text(text: str) -> str:
 
 def mailbox(name: str, address: str) -> str:
     """A header's value for an address that can go over the wire, and a name. Raises BadHeader for control characters in
-    the name."""
-    if not one_line(name):
+    the name. Spaces around it are no part of it."""
+    name = one_line(name).strip()
+    if not name:
         return address
     if not is_plain(name):
         return f"{encoded(name)}{FOLD}<{address}>"
     if ATOMS.fullmatch(name):
         return f"{name} <{address}>"
-    quoted = re.sub(r'(["\\])', r"\\\1", name)
-    return f'"{quoted}" <{address}>'
+    return f"{quoted(name)} <{address}>"
+
+
+def quoted(name: str) -> str:
+    """The name in quotes, for readers who would take its signs for their own, or two spaces for one."""
+    escaped = re.sub(r'(["\\])', r"\\\1", name)
+    return f'"{escaped}"'
 
 
 def is_plain(text: str) -> bool:

@@ -52,7 +52,7 @@ def write(*, first_name: str = "Ann", name: str = "Pat", address: str = "ann@acm
 
 def read(data: bytes) -> EmailMessage:
     """Parse it, with an exception for whatever is not as RFC 5322 has it."""
-    return email.message_from_bytes(data, policy=STRICT)  # type: ignore[return-value]
+    return email.message_from_bytes(data, policy=STRICT)
 
 
 def folded(data: bytes) -> list[str]:
@@ -62,7 +62,8 @@ def folded(data: bytes) -> list[str]:
 
 
 def as_read(value: str) -> str:
-    return str(make_header(decode_header(value.replace("\r\n", ""))))
+    line = value.replace("\r\n", "")
+    return str(make_header(decode_header(line))) if "=?" in line else line
 
 
 @given(first_name=texts, name=texts)
@@ -75,7 +76,7 @@ def test_a_mail_has_the_headers_that_were_written_and_says_what_was_typed(first_
     assert parsed.get_content().splitlines()[0] == "Hello"
     assert max(map(len, mail.data.split(b"\r\n"))) < 998 and mail.data.isascii()
     parts = parts_of(mail)
-    assert parts.subject == mail.subject and as_read(parseaddr(parts.sender)[0]) == name
+    assert parts.subject == mail.subject and as_read(parseaddr(parts.sender)[0]) == name.strip()
 
 
 @given(texts)
@@ -84,9 +85,9 @@ def test_a_name_reads_as_it_was_typed(name: str) -> None:
     phrase = value.removesuffix("<pat@rota.example>").removesuffix("pat@rota.example").rstrip()
     if phrase.startswith('"'):
         assert phrase.endswith('"') and "=?" not in phrase
-        assert phrase[1:-1].replace("\\\\", "\0").replace('\\"', '"').replace("\0", "\\") == name
+        assert phrase[1:-1].replace("\\\\", "\0").replace('\\"', '"').replace("\0", "\\") == name.strip()
     else:
-        assert as_read(phrase) == name
+        assert as_read(phrase) == name.strip()
 
 
 @pytest.mark.parametrize("where", ["first_name", "name"])
