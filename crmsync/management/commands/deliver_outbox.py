@@ -22,9 +22,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "--seconds", type=positive, default=20.0, help="How long to go on while work is left (20)."
-        )
+        parser.add_argument("--seconds", type=positive, default=20.0, help="How long to go on while work is left (20).")
         parser.add_argument("--dry-run", action="store_true", help="Say how many are due and send nothing.")
         parser.add_argument("--json", action="store_true", help="One JSON object as the last line of stdout.")
 
