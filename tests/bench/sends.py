@@ -35,7 +35,7 @@ PATIENCE_S = 20
 
 
 def run(*, short: bool, say: Say) -> Bench:
-    rounds, messages, rows, kills = (2, 400, 100_000, 2) if short else (3, 2_000, 2_000_000, 5)
+    rounds, messages, rows, kills = (2, 400, 100_000, 2) if short else (5, 2_000, 2_000_000, 5)
     on = machine()
     with throw_away_database(say) as database:
         dsn = dsn_of(database)
