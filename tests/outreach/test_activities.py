@@ -123,7 +123,7 @@ def test_a_mail_without_a_reps_crm_user_is_logged_in_the_hand_of_rotas_own(
 
 def test_what_was_refused_or_is_in_doubt_is_no_task(settings: Any) -> None:
     launched(owned_leads(4))
-    mail_all(settings, scripted({"dot": ["554 spam", "450 later", DROP, "250 ok"]}))
+    mail_all(settings, scripted({"dot": ["554 5.6.0 cannot be read", "450 later", DROP, "250 ok"]}))
     assert sorted(Message.objects.values_list("status", flat=True)) == ["due", "failed", "in_doubt", "sent"]
     sent = Message.objects.get(status="sent")
     assert [message.record.external_id.split("-")[1] for message in planned()] == [str(sent.pk)]

@@ -14,7 +14,7 @@ WRONG = [
     *((send_due, "--batch", value) for value in ("-3", "0", "1001", "1.5", "many", "9" * 5_000)),
     *((send_due, "--budget", value) for value in ("nan", "inf", "-1", "0", "soon")),
     *((command, "--job", value) for command in (send_due, send_notices) for value in ("j" * 101, " ", "a\x00b")),
-    *((audit_sends, option, "nan") for option in ("--within", "--lease")),
+    *((audit_sends, option, value) for option in ("--within", "--lease") for value in ("nan", "-1", "inf")),
 ]
 
 
@@ -32,6 +32,6 @@ def test_wrong_usage_is_told_and_ends_with_exit_2(module: Any, option: str, valu
 @pytest.mark.django_db(transaction=True)
 def test_wrong_usage_claims_nothing() -> None:
     make_running()
-    with pytest.raises(CommandError, match="no whole number from 1 to 1,000"):
+    with pytest.raises(CommandError, match="is not a whole number from 1 to 1,000"):
         call_command("send_due", "--batch", "0")
     assert not Claim.objects.exists()

@@ -93,7 +93,7 @@ REPLIES = {
     "a@acme.example": ("", "sent", ""),
     "dead@acme.example": ("550 5.1.1 nobody here", "failed", "refused by mailbox"),
     "full@acme.example": ("452 4.2.2 full", "due", ""),
-    "no@acme.example": ("554 5.7.1 not from you", "failed", "refused by recipient"),
+    "no@acme.example": ("554 5.7.1 not from you", "failed", "refused by policy"),
     "jörg@acme.example": ("", "failed", "refused by recipient"),
 }
 
