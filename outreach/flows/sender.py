@@ -172,7 +172,7 @@ def send_one(run: Run, *, mail: Prepared, held: Held) -> str:
         settle_last(run)
     run.done.count(outcome)
     if outcome.stops_sending:
-        stop_everybody(run, because=f"the relay refuses us: {outcome.code} {outcome.reply}".strip())
+        stop_everybody(run, because=f"the relay refuses us: {outcome.code}")  # logged: its reply may name the recipient
     elif run.done._road_faults >= ROAD_FAULTS_MOST:
         run.done.stopped = "the relay carries nothing at the moment"
     return run.done.stopped
